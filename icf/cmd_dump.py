@@ -24,9 +24,10 @@ from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.errors import UnsupportedError
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, FoldClass, ImageFlag, Member, MemberFlag
-from icf.pe.debugfile import missing_hint
+from icf.pe.debugfile import MISSING_HINT
 from icf.pe.vftables import vftable_names
 from icf.printable import printable, say
+from icf.tables.icftable import IcfTable
 from icf.tables.load import Tables, load_tables
 from icf.tables.place import SECTIONS, are_stale, warn_stale
 
@@ -58,6 +59,10 @@ def run(args: Namespace) -> int:
     everything = not (args.folds or args.dcall or args.vcall or args.vtables or args.address_taken)
     with open_any(args.image, args.debug_file, args.debug_root) as image:
         tables = load_tables(image)
+        if image.format == "PE" and image.dwarf is not None and not tables.present:
+            from icf.folds.of_dwarf import find_classes
+
+            tables.icf, tables.present = IcfTable(find_classes(image.dwarf)), SECTIONS[:1]
         problem = tables.check_evidence()
         if problem:
             say(f"icf: warning: {image.path}: {problem}: no evidence is shown")
@@ -67,8 +72,8 @@ def run(args: Namespace) -> int:
                 return 0
         elif not tables.present and not args.json and not args.callsites_yaml:
             if image.format == "PE":
-                print(f"{printable(image.path)}: has no PDB, and no side table")
-                say(f"hint: {missing_hint(image)}")
+                print(f"{printable(image.path)}: has no PDB, no DWARF, and no side table")
+                say(f"hint: {MISSING_HINT}")
                 return 0
             print(f"{printable(image.path)}: no {', '.join(SECTIONS[:-1])} or {SECTIONS[-1]}")
             say("hint: 'icf pass' writes them")

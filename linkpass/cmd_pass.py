@@ -111,14 +111,13 @@ _ELF_ONLY = ("debug_out", "icf_report", "link_map", "keep_unique_out", "in_image
 
 def _run_pe(args: argparse.Namespace) -> int:
     from linkpass.pe.run import run_pass as run_pe_pass
-    from linkpass.pe.run import summary_lines
+    from linkpass.pe.run import summary_lines, warnings_of
 
     for name in _ELF_ONLY:
         if getattr(args, name):
             raise IcfError(f"--{name.replace('_', '-')} is about ELF images, {args.image} is a PE image")
     summary = run_pe_pass(args.image, args.out, args.debug_file, args.debug_root, args.objects)
-    for path in summary.skipped:
-        say(f"icf: warning: {path}: is not an object for x86-64: its calls have no records")
+    say(*(f"icf: warning: {each}" for each in warnings_of(summary)))
     if args.json:
         import json
         from dataclasses import asdict

@@ -124,19 +124,19 @@ def _open(args: Namespace, search: SearchPaths) -> Iterator[tuple[AnyImage, Prog
         with open_any(args.exe, args.debug_file, args.debug_root) as image:
             assert image.format == "PE"
             if find_side_table(image) is None:
-                _say_without_tables(args.exe)
+                _say_without_tables(args.exe, "calls of merged functions are ambiguous")
             yield image, load_cached(search.open(args.exe)), PeFacts(image), PeNames(image)
         return
     with open_with_debug(args.exe, args.debug_file, args.debug_root, needs_code=True) as elf:
         folds = elf.linker.name and elf.linker.folds_functions
         if folds and not (has_tables(elf) or has_only_records(elf) or are_stale(elf)):
-            _say_without_tables(args.exe)
+            _say_without_tables(args.exe, "names are those of the symbols, folded or not")
         yield elf, load_program(elf), ImageFacts(elf), ElfNames(elf)
 
 
-def _say_without_tables(path: str) -> None:
+def _say_without_tables(path: str, consequence: str) -> None:
     say(
-        f"icf: {path} has no call-site tables, so names are those of the symbols, folded or not",
+        f"icf: {path} has no call-site tables, so {consequence}",
         f"hint: {tables_hint(path)}",
     )
 

@@ -5,7 +5,7 @@
     symbols       18 bytes each (/bigobj: 20), some followed by auxiliary records of that size
     strings       u32 size, names longer than 8 bytes
 
-Source: Microsoft, "PE Format", COFF; LLVM, `BinaryFormat/COFF.h` for /bigobj.
+Source: Microsoft, "PE Format", COFF; LLVM, `BinaryFormat/COFF.h` for /bigobj and /GL.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from icf.reader import Reader
 
 AMD64 = 0x8664
 ADDR64, REL32 = 1, 4  # IMAGE_REL_AMD64_*
-EXTERNAL, STATIC, WEAK_EXTERNAL = 2, 3, 105  # storage classes
+EXTERNAL, STATIC, FILE, WEAK_EXTERNAL = 2, 3, 103, 105  # storage classes
 FUNCTION_TYPE = 0x20
-_CODE, _COMDAT, _NOT_LOADED = 0x20, 0x1000, 0x200 | 0x800  # characteristics; information, removed
+_CODE, _COMDAT = 0x20, 0x1000  # characteristics
+_NOT_LOADED = 0x200 | 0x800  # information, removed
 _ASSOCIATIVE = 5  # a section that belongs to another one
 _MANY_RELOCATIONS = 0x01000000
 _BIG_UUID = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
+_LINK_TIME_UUID = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
+_ANONYMOUS = b"\0\0\xff\xff"  # then u16 version, 0: an import; u16 machine, u32 time, 16s what it is
 _HEADER, _BIG_HEADER, _BIG_BYTES = Struct("<HHIIIHH"), Struct("<HHHHI16sIIIIIII"), 56
-_SECTION_BYTES = 40
+_SECTION_BYTES, _NAME_LIMIT_BYTES = 40, 256
 _RELOCATION = np.dtype([("offset", "<u4"), ("symbol", "<u4"), ("type", "<u2")])
 _SYMBOL = np.dtype(
     [("name", "S8"), ("value", "<u4"), ("section", "<i2"), ("type", "<u2"), ("storage", "u1"), ("more", "u1")]
@@ -45,7 +48,7 @@ class CoffSection(NamedTuple):
     size_bytes: int
     relocations: int  # where they begin
     relocation_count: int
-    name: str  # at most 8 bytes of it
+    name: str
     flags: int  # IMAGE_SCN_*
 
     @property
@@ -95,6 +98,7 @@ class CoffObject:
             self.machine, count, _, symbols, symbol_count, optional_bytes, _ = _HEADER.unpack(reader.take(_HEADER.size))
             reader.take(optional_bytes)
         dtype = _BIG_SYMBOL if self._is_big else _SYMBOL
+        self._symbols, self._strings = symbols, symbols + symbol_count * dtype.itemsize
         self.sections = tuple(self._section(reader) for _ in range(count))
         relocation_bytes = sum(each.relocation_count for each in self.sections) * _RELOCATION.itemsize
         if relocation_bytes > len(buffer):
@@ -104,12 +108,11 @@ class CoffObject:
             problem = f"{symbol_count} symbols at {symbols:#x} end outside of the file of {len(buffer)} bytes"
             raise FormatError(path, "COFF header", 0, problem)
         self.symbols: NDArray[np.void] = np.frombuffer(buffer[symbols:end], dtype)
-        self._symbols, self._strings = symbols, end
         self._is_symbol = self._starts()
 
     def _section(self, reader: Reader) -> CoffSection:
         start = reader.pos
-        name = bytes(reader.take(16)[:8]).rstrip(b"\0").decode("latin-1")
+        name = self._section_name(bytes(reader.take(16)[:8]).rstrip(b"\0").decode("latin-1"))
         size_bytes, offset, relocations = reader.u32(), reader.u32(), reader.u32()
         reader.take(4)
         count = reader.u16()
@@ -124,6 +127,19 @@ class CoffObject:
         if is_stored and offset + size_bytes > len(self._buffer):
             raise reader.error(f"{size_bytes} bytes at {offset:#x} end outside of the file", start)
         return CoffSection(offset, size_bytes, relocations, count, name, flags)
+
+    @property
+    def asks_for_libraries(self) -> bool:
+        """Whether it has `/defaultlib:NAME` among the options that it has for the linker."""
+        options = (self.contents(at) for at, each in enumerate(self.sections) if each.name == ".drectve")
+        return any(b"defaultlib:" in bytes(text).lower() for text in options)
+
+    def _section_name(self, name: str) -> str:
+        """Return the name of a section of which the header has `name`: `/4` is the string at offset 4."""
+        if name[:1] != "/" or not name[1:].isdigit() or self._strings + int(name[1:]) >= len(self._buffer):
+            return name
+        start = self._strings + int(name[1:])
+        return bytes(self._buffer[start : start + _NAME_LIMIT_BYTES]).partition(b"\0")[0].decode("latin-1")
 
     def _starts(self) -> NDArray[np.bool_]:
         """Return which records are symbols, and not auxiliary ones."""
@@ -153,6 +169,14 @@ class CoffObject:
     def is_function(self, symbol: int) -> bool:
         """Return whether a symbol is that of a function."""
         return int(self.symbols[symbol]["type"]) == FUNCTION_TYPE
+
+    def source_files(self) -> list[str]:
+        """Return the source files that the object names, as compilers write them: with directories or without."""
+        found = []
+        for row in np.flatnonzero(self._is_symbol & (self.symbols["storage"] == FILE)).tolist():
+            records = self.symbols[row + 1 : row + 1 + int(self.symbols[row]["more"])]
+            found.append(records.tobytes().partition(b"\0")[0].decode("utf-8", "surrogateescape"))
+        return found
 
     def named(self, prefix: str) -> list[int]:
         """Return the symbols whose names begin with `prefix`, which has four characters or more."""
@@ -238,9 +262,20 @@ class CoffObject:
         return list(zip(*(rows[field].tolist() for field in ("offset", "symbol", "type")), strict=True))
 
 
+def is_without_code(buffer: memoryview) -> bool:
+    """Return whether a file begins like an object that was compiled with /GL: the linker makes its machine code."""
+    head = bytes(buffer[:28])
+    return head[:4] == _ANONYMOUS and head[12:28] == _LINK_TIME_UUID
+
+
+def is_import(buffer: memoryview) -> bool:
+    """Return whether a file begins like what an import library has for each function."""
+    return bytes(buffer[:6]) == _ANONYMOUS + bytes(2)
+
+
 def is_coff_object(buffer: memoryview) -> bool:
     """Return whether a file begins like a COFF object for x86-64."""
     head = bytes(buffer[:28])
-    if head[:4] == b"\0\0\xff\xff":
+    if head[:4] == _ANONYMOUS:
         return head[12:28] == _BIG_UUID
     return head[:2] == AMD64.to_bytes(2, "little") and len(buffer) >= _HEADER.size

@@ -28,6 +28,9 @@ def open_any(path: str, debug_file: str | None, roots: Sequence[str]) -> AnyImag
                 from icf.debugfiles.pdb_servers import attach_pdb_of_server
 
                 attach_pdb_of_server(image)
+            from icf.pe.dwarf import attach_dwarf
+
+            attach_dwarf(image)
         else:
             _attach(image, debug_file, roots, in_build=False)
     except BaseException:

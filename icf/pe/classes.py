@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from icf.aliases import is_cold_part
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, Vaddr
 from icf.pdb.functions import PdbBody, find_bodies, is_complete, read_procedures
 from icf.pe.image import PeImage
@@ -16,6 +17,8 @@ def fold_class(image: PeImage, body: PdbBody, *, complete: bool) -> FoldClass:
     """Return a body as a class; numbers of records in the PDB are in the place of DIEs."""
     members = tuple(Member(each.name, DieOffset(each.number), each.flags, each.aliases) for each in body.members)
     flags = ClassFlag.MEMBERS_COMPLETE if complete else ClassFlag.NONE
+    if all(is_cold_part(each.name) for each in body.members):
+        flags |= ClassFlag.FRAGMENT
     return FoldClass(Vaddr(image.base + body.start), body.end - body.start, members, flags)
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
 from icf.log import warn
-from icf.pe.headers import DISCARDABLE
 from icf.pe.keys import guid_digits, pdb_key, spellings
 
 if TYPE_CHECKING:
@@ -24,9 +23,7 @@ if TYPE_CHECKING:
     from icf.pe.debugdirectory import CodeView
     from icf.pe.image import PeImage
 
-DWARF_HINT = (
-    "it has DWARF (mingw), which is read of ELF images alone; a PDB needs -gcodeview and the linker's /debug or --pdb="
-)
+MISSING_HINT = "name its PDB with --debug-file, or a directory with --debug-root"
 
 
 def attach_pdb(image: PeImage, given: str | None, roots: Sequence[str]) -> None:
@@ -74,16 +71,6 @@ def _candidates(image: PeImage, codeview: CodeView, roots: Sequence[str]) -> Ite
             yield os.path.join(root, key)
 
 
-def has_dwarf(image: PeImage) -> bool:
-    """Return whether an image has sections with the long names of DWARF, which are not loaded."""
-    return any(each.name.startswith("/") and each.characteristics & DISCARDABLE for each in image.sections)
-
-
-def missing_hint(image: PeImage) -> str:
-    """Return the hint for an image whose PDB was not found."""
-    return DWARF_HINT if has_dwarf(image) else "name its PDB with --debug-file, or a directory with --debug-root"
-
-
 def wrong_pdb(path: str, key: bytes) -> str:
     """Return why a file is not the PDB of a link; empty if it is.
 
@@ -112,4 +99,7 @@ def _open(key: bytes, path: str) -> tuple[Pdb | None, str]:
 
 
 def _shown(key: bytes) -> str:
-    return f"GUID {guid_digits(key[:-4])} age {int.from_bytes(key[-4:], 'little')}" if key else "without a PDB"
+    if not key:
+        return "without a PDB"
+    kind, digits = ("GUID", guid_digits(key[:-4])) if len(key) == 20 else ("signature", key[-5::-1].hex().upper())
+    return f"{kind} {digits} age {int.from_bytes(key[-4:], 'little')}"

@@ -22,7 +22,7 @@ from icf.reader import Reader
 
 MAGIC = b"MZ"
 EXPORTS, IMPORTS, EXCEPTIONS, BASE_RELOCATIONS, DEBUG, DELAYED_IMPORTS = 0, 1, 3, 5, 6, 13  # data directories
-CODE, DISCARDABLE, EXECUTE, WRITE = 0x20, 0x02000000, 0x20000000, 0x80000000  # characteristics of a section
+CODE, EXECUTE, WRITE = 0x20, 0x20000000, 0x80000000  # characteristics of a section
 MACHINES = {0x8664: Machine.X86_64, 0xAA64: Machine.AARCH64}
 _COFF = Struct("<HHIIIHH")
 _SECTION = Struct("<8sIIIIIIHHI")
@@ -64,6 +64,8 @@ class PeHeaders(NamedTuple):
     entry: int  # address; 0: none
     directories: tuple[Directory, ...]
     sections: tuple[PeSection, ...]
+    symbols: int  # offset of the COFF symbols; 0: there is no table
+    symbol_count: int
 
     def directory(self, number: int) -> Directory:
         """Return a data directory, an empty one if the image lacks it."""
@@ -87,7 +89,7 @@ def parse_headers(data: FileBytes, path: str) -> PeHeaders:
     reader = Reader(data[start : start + 24], path, _PLACE)
     if bytes(reader.take(4)) != b"PE\0\0":
         raise reader.error("is not a PE image", 0)
-    machine, section_count, timestamp, _, _, optional_bytes, _ = _COFF.unpack(reader.take(_COFF.size))
+    machine, section_count, timestamp, symbols, symbol_count, optional_bytes, _ = _COFF.unpack(reader.take(_COFF.size))
     optional = start + 24
     reader = Reader(data[optional : optional + optional_bytes + section_count * _SECTION.size], path, _PLACE)
     magic = reader.u16()
@@ -126,4 +128,6 @@ def parse_headers(data: FileBytes, path: str) -> PeHeaders:
         text = name.rstrip(b"\0").decode("utf-8", "surrogateescape")
         sections.append(PeSection(text, base + rva, size_bytes, offset, stored_bytes, characteristics))
     vaddr = base + entry if entry else 0
-    return PeHeaders(MACHINES[machine], timestamp, base, image_size_bytes, vaddr, directories, tuple(sections))
+    return PeHeaders(
+        MACHINES[machine], timestamp, base, image_size_bytes, vaddr, directories, tuple(sections), symbols, symbol_count
+    )  # fmt: skip

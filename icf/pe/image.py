@@ -1,10 +1,11 @@
-"""A PE image: its identity, code, imports, and the PDB that describes it.
+"""A PE image: its identity, code, imports, and the PDB or the DWARF that describes it.
 
     with PeImage.open("app.exe") as image:
         code = image.read(vaddr, 16)
         key = image.build_id            # GUID and age of its PDB
 
-Addresses are those that it was linked for: image base and RVA. `icf.pe.debugfile` finds the PDB and attaches it.
+Addresses are those that it was linked for: image base and RVA. `icf.pe.debugfile` finds the PDB and attaches it,
+`icf.pe.dwarf` the DWARF in the image itself.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from icf.pe.headers import DEBUG, parse_headers
 from icf.reader import Reader
 
 if TYPE_CHECKING:
+    from icf.elf.image import Image as ElfImage
     from icf.pdb.file import Pdb
     from icf.pe.headers import PeSection
     from icf.pe.imports import PeExport
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 DIGEST_BYTES = 16
 _BLOB_LIMIT_BYTES = 1 << 16
 _JUMP, _JUMP_BYTES = b"\xff\x25", 6  # jmp *disp32(%rip)
+_TAIL_CALL_PREFIX = b"\x48"  # REX.W
 
 
 class PeImage:
@@ -44,6 +47,7 @@ class PeImage:
         self.sections = tuple(sorted(self.headers.sections, key=lambda section: section.vaddr))
         self._starts = [section.vaddr for section in self.sections]
         self.pdb: Pdb | None = None
+        self.dwarf: ElfImage | None = None  # this file, as the readers of DWARF want it; only without a PDB
         self.debug_roots: tuple[str, ...] = ()  # directories that are searched for the PDB
         self.looked_for: list[str] = []  # the paths that were searched, whether or not there was a file
 
@@ -188,7 +192,10 @@ class PeImage:
 
     @cached_property
     def plt_stubs(self) -> dict[int, str]:
-        """The imported function that each stub jumps to, by the address of the stub: `jmp *slot(%rip)`."""
+        """The imported function that each stub jumps to, by the address of the stub: `jmp *slot(%rip)`.
+
+        A function that tail-calls an import has the same jump after a prefix, by which Windows knows an epilogue.
+        """
         slots, found = self.got_imports, {}
         for start, code in self.code() if slots else ():
             raw = bytes(code)
@@ -196,7 +203,7 @@ class PeImage:
             while at >= 0:
                 end = start + at + _JUMP_BYTES
                 slot = end + int.from_bytes(raw[at + 2 : at + _JUMP_BYTES], "little", signed=True)
-                if slot in slots:
+                if slot in slots and raw[at - 1 : at] != _TAIL_CALL_PREFIX:
                     found[start + at] = slots[slot]
                 at = raw.find(_JUMP, at + 1)
         return found

@@ -9,12 +9,17 @@ The formats of the three are those of sections in ELF images. In place of an off
 record in the PDB: stream << 32 | offset. A PDB cannot have sections of other tools, and a rewritten one would not be
 what a symbol server keeps.
 
+Of an image with DWARF and no PDB it is next to the image. It has DIEs, of a member without one a number from 1 << 40
+on. In place of GUID and age, which such images may lack, it has u32 time stamp and u32 size of the image, and 12 bytes
+of the SHA-256 of GUID and age: so none is taken for that of a PDB.
+
 Files with "\\1" are read, too: they have neither marks nor vftables, and not all jumps that leave a function.
 """
 
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -29,7 +34,9 @@ MAGIC, _WITHOUT_POINTERS = b"icf-pe\0\2", b"icf-pe\0\1"
 SUFFIX = ".icf"
 PASS_HINT = "run 'icf pass IMAGE --objects FILE...' with the objects and libraries of the link"
 _HEADER = Struct("<8s20s3Q")
+_WITH_DWARF, _DIGEST_BYTES = Struct("<II12s"), 12
 _PLACE = "side table"
+KEY_BYTES = 20
 
 
 class SideTable(NamedTuple):
@@ -67,6 +74,15 @@ def side_table_path(image: PeImage) -> str:
     return os.path.splitext(image.debug.path)[0] + SUFFIX
 
 
+def table_key(image: PeImage) -> bytes:
+    """Return what identifies an image in its side table."""
+    if image.dwarf is None:
+        return image.build_id.ljust(KEY_BYTES, b"\0")  # that of NB10 is shorter
+    headers = image.headers
+    digest = sha256(image.build_id).digest()[:_DIGEST_BYTES]
+    return _WITH_DWARF.pack(headers.timestamp, headers.image_size_bytes, digest)
+
+
 def read_side_table(image: PeImage) -> SideTable | None:
     """Return the side table of an image; None if there is none, or one of another link, which a warning reports."""
     path = side_table_path(image)
@@ -79,7 +95,7 @@ def read_side_table(image: PeImage) -> SideTable | None:
         table = SideTable.parse(data[:], path)
     finally:
         data.close()
-    if table.key != image.build_id:
+    if table.key != table_key(image):
         warn(f"{path}: does not belong to {image.path}: not used")
         return None
     return table

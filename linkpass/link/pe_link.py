@@ -24,11 +24,13 @@ from icf.errors import IcfError
 from icf.linkinputs.responsefile import expand
 from icf.printable import printable
 from linkpass.link.driver import linker_words
-from linkpass.pe.run import run_pass, summary_lines
+from linkpass.pe.inputs import Given
+from linkpass.pe.run import run_pass, summary_lines, warnings_of
 
 _LINKER = re.compile(r"(?:^|[/\\])lld-link(?:-[0-9.]+)?(?:\.exe)?$", re.IGNORECASE)
 _DRIVER = re.compile(r"(?:^|[/\\])clang-cl(?:-[0-9.]+)?(?:\.exe)?$", re.IGNORECASE)
 _LIBRARIES = ("wholearchive", "defaultlib")
+_VARIABLES = ("LINK", "_LINK_")  # which lld-link reads options from
 _EXIT_FAILED = 1
 Say = Callable[..., None]
 
@@ -40,6 +42,7 @@ class PeLink(NamedTuple):
     output: str
     folds: bool
     inputs: tuple[str, ...]  # objects and archives that exist
+    given: Given = Given.SOME  # whether these are all inputs of the link
 
 
 def is_pe_linker(word: str) -> bool:
@@ -63,8 +66,8 @@ def find_pe_link(words: list[str]) -> PeLink | None:
 
 def parse_pe_link(words: Sequence[str]) -> PeLink:
     """Parse the command of a linker; raise IcfError for a response file that cannot be read."""
-    output, named, folders = "", list[str](), ["", *filter(None, os.environ.get("LIB", "").split(";"))]
-    debug, mode = False, None
+    output, named, folders = "", list[str](), [""]
+    debug, mode, ignores = False, None, False
     for word in expand(words[1:]):
         if not (word.startswith("-") or (word.startswith("/") and not os.path.isfile(word))):
             named.append(word)
@@ -82,11 +85,17 @@ def parse_pe_link(words: Sequence[str]) -> PeLink:
             folders.append(value)
         elif name in _LIBRARIES and value:
             named.append(value)
+        elif name == "nodefaultlib" and not value:
+            ignores = True
     if not output and named:
         output = os.path.splitext(named[0])[0] + ".exe"
     folds = mode in ("icf", "safeicf") or (mode is None and not debug)
-    found = (_find(each, folders) for each in named)
-    return PeLink(tuple(words), output, folds, tuple(dict.fromkeys(each for each in found if each)))
+    folders += filter(None, os.environ.get("LIB", "").split(";"))
+    found = [_find(each, folders) for each in named]
+    given = Given.ALL if ignores else Given.BUT_LIBRARIES
+    if not all(found) or any(map(os.environ.get, _VARIABLES)):
+        given = Given.SOME
+    return PeLink(tuple(words), output, folds, tuple(dict.fromkeys(filter(None, found))), given)
 
 
 def _find(name: str, folders: Sequence[str]) -> str:
@@ -125,10 +134,11 @@ def link_and_pass(link: PeLink, say: Say, *, strict: bool, summary: bool) -> int
             say(f"icf link: {'error: ' * strict}{link.output}: not folded: /opt:icf is not among the options")
         return _EXIT_FAILED if strict else 0
     try:
-        found = run_pass(link.output, None, None, (), link.inputs, is_just_linked=True)
+        found = run_pass(link.output, None, None, (), link.inputs, is_just_linked=True, given=link.given)
     except IcfError as error:
         say(f"icf link: {'error' if strict else 'warning'}: {error}", *([f"hint: {error.hint}"] if error.hint else []))
         return _EXIT_FAILED if strict else 0
     if summary:
+        say(*(f"icf link: warning: {each}" for each in map(printable, warnings_of(found))))
         say(*map(printable, summary_lines(found)))
     return 0

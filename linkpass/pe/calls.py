@@ -91,7 +91,7 @@ class ObjectCalls:
                 continue
             callee = only(self._members.meant_by(each, symbol))
             if callee is None:
-                self.dropped["the callee is in no record of the PDB"] += 1
+                self.dropped["the callee is not known"] += 1
                 continue
             end = start + at + _OPERAND_BYTES
             target = end + int.from_bytes(linked[at : at + _OPERAND_BYTES], "little", signed=True)

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from enum import Enum, auto
 from typing import NamedTuple
 
-from icf.coff.objectfile import CoffObject, is_coff_object
+from icf.coff.objectfile import CoffObject, is_coff_object, is_import, is_without_code
 from icf.elf.archive import Archive, is_archive, map_file
 from icf.linkinputs.responsefile import expand
+
+
+class Given(Enum):
+    """Which inputs of a link were given."""
+
+    SOME = auto()
+    BUT_LIBRARIES = auto()  # all, but for libraries that objects ask for
+    ALL = auto()
 
 
 class Input(NamedTuple):
@@ -24,11 +33,16 @@ class Input(NamedTuple):
 
 
 class Inputs:
-    """The objects of some paths; `skipped` has the other inputs, once all were read."""
+    """The objects of some paths; once all were read, `without_code` has those of /GL, `skipped` the other inputs.
+
+    `asks_for_more`: whether an object asks the linker for libraries.
+    """
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = expand(paths)
+        self.without_code: list[str] = []
         self.skipped: list[str] = []
+        self.asks_for_more = False
 
     def __iter__(self) -> Iterator[Input]:
         for path in self._paths:
@@ -44,6 +58,10 @@ class Inputs:
     def _object(self, buffer: memoryview, file: str, name: str) -> Iterator[Input]:
         shown = file if name == file else f"{file}({name})"
         if is_coff_object(buffer):
-            yield Input(CoffObject(buffer, shown), file, name)
-        elif bytes(buffer[:4]) != b"\0\0\xff\xff":  # what an import library has for each function
+            found = Input(CoffObject(buffer, shown), file, name)
+            self.asks_for_more |= found.object.asks_for_libraries
+            yield found
+        elif is_without_code(buffer):
+            self.without_code.append(shown)
+        elif not is_import(buffer):
             self.skipped.append(shown)

@@ -77,7 +77,7 @@ class References:
                     self.taken |= found
                 is_open |= not found
         if is_open:  # the PDB spells a name in another way
-            self.taken |= self._members.static_functions(each)
+            self.taken |= self._members.statics.all_of(each)
 
     def _meant(self, each: Input, symbol: int, addend: int, starts: _Starts, owner: int) -> frozenset[Function] | None:
         """Return the functions that a relocation may refer to; None if it refers to none of the program."""

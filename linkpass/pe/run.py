@@ -1,4 +1,4 @@
-"""`icf pass` on a PE image: read its PDB and the objects of the link, write the side table next to the PDB."""
+"""`icf pass` on a PE image: read its PDB or DWARF and the objects of the link, write the side table."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from icf.debugfiles.opening import open_any
 from icf.elf.types import Machine
 from icf.errors import IcfError, UnsupportedError
 from icf.newfile import NewFile
-from icf.pe.debugfile import missing_hint
+from icf.pe.debugfile import MISSING_HINT
 from icf.pe.image import PeImage
 from icf.pe.sidetable import side_table_path
 from linkpass.pe.calls import ObjectCalls
-from linkpass.pe.inputs import Inputs
+from linkpass.pe.dwarf_members import members_of_dwarf
+from linkpass.pe.inputs import Given, Inputs
 from linkpass.pe.members import Members
+from linkpass.pe.pdb_members import members_of_pdb
 from linkpass.pe.pointers import find_pointers
 from linkpass.pe.reach import find_reach
 from linkpass.pe.references import References
@@ -41,7 +43,9 @@ class PeSummary:
     virtual_calls: int
     vtables: int
     table_bytes: int
+    knows_objects: bool  # whether it is known which objects the link had
     dropped: dict[str, int]  # statements that the image contradicts, by reason
+    without_code: list[str] = field(default_factory=list)  # objects of which the linker made the machine code (/GL)
     skipped: list[str] = field(default_factory=list)  # inputs of other kinds
     missing: list[str] = field(default_factory=list)  # objects of the link that were not given
 
@@ -54,6 +58,7 @@ def run_pass(
     objects: Sequence[str],
     *,
     is_just_linked: bool = False,
+    given: Given = Given.SOME,
 ) -> PeSummary:
     """Write the side table of a PE image.
 
@@ -65,6 +70,7 @@ def run_pass(
         objects: inputs of the link: objects, archives, `@response`.
         is_just_linked: whether files are as they were at the link; then those that an object names, as the libraries of
             a compiler, are found by their paths in the PDB.
+        given: which inputs of the link `objects` are, if there is no PDB that shows it.
 
     Returns:
         What was found and written.
@@ -72,26 +78,26 @@ def run_pass(
     Raises:
         FormatError: an input breaks its format.
         UnsupportedError: the image is not for x86-64.
-        IcfError: the image has no PDB, or a file cannot be read or written.
+        IcfError: the image has neither PDB nor DWARF, or a file cannot be read or written.
     """
     image = open_any(path, pdb_path, roots)
     try:
         assert image.format == "PE"
         if image.machine is not Machine.X86_64:
             raise UnsupportedError(f"{path}: is for {image.machine.name}; the pass reads objects for x86-64 alone")
-        if image.pdb is None:
-            raise IcfError(f"{path}: its PDB was not found", hint=missing_hint(image))
-        members = Members(image, image.pdb)
+        members = _members(image)
         calls, references = ObjectCalls(image, members), References(members)
         inputs = Inputs(objects)
         read = _read(inputs, members, calls, references)
-        missing = members.unread(read)
+        missing = members.statics.unread(read)
         if is_just_linked and missing:
             rest = Inputs([each for each in dict.fromkeys(missing) if os.path.isfile(each)])
-            missing = members.unread(read + _read(rest, members, calls, references))
+            missing = members.statics.unread(read + _read(rest, members, calls, references))
         calls.finish()
         reach = find_reach(image, members.bodies)
-        pointers = find_pointers(image, members, calls, references, reach, has_all_objects=not missing)
+        are_known = members.statics.lists_objects or _are_all(given, inputs)
+        has_all_objects = are_known and not missing
+        pointers = find_pointers(image, members, calls, references, reach, has_all_objects=has_all_objects)
         made = make_table(image, members, calls, reach, pointers)
         target = out or side_table_path(image)
         content = made.table.pack()
@@ -101,10 +107,26 @@ def run_pass(
         return PeSummary(
             path, target, len(members.bodies), len(merged), sum(len(body.members) for body in merged),
             found, named, len(made.records), len(made.icf.tail_calls), len(made.virtual_calls), len(made.icf.vtables),
-            len(content), dict(calls.dropped), inputs.skipped, missing,
+            len(content), are_known, dict(calls.dropped), inputs.without_code, inputs.skipped, missing,
         )  # fmt: skip
     finally:
         image.close()
+
+
+def _are_all(given: Given, inputs: Inputs) -> bool:
+    """Return whether all inputs of a link were read."""
+    if inputs.skipped or inputs.without_code:
+        return False
+    return given is Given.ALL or (given is Given.BUT_LIBRARIES and not inputs.asks_for_more)
+
+
+def _members(image: PeImage) -> Members:
+    """Return the functions of an image; raise IcfError if nothing describes it."""
+    if image.pdb is not None:
+        return members_of_pdb(image, image.pdb)
+    if image.dwarf is not None:
+        return members_of_dwarf(image, image.dwarf)
+    raise IcfError(f"{image.path}: has no DWARF, and its PDB was not found", hint=MISSING_HINT)
 
 
 def _read(inputs: Inputs, members: Members, calls: ObjectCalls, references: References) -> list[tuple[str, str]]:
@@ -113,7 +135,7 @@ def _read(inputs: Inputs, members: Members, calls: ObjectCalls, references: Refe
     for each in inputs:
         found.append((each.file, each.name))
         calls.read(each)
-        if members.may_be_linked(each):
+        if members.statics.may_be_linked(each):
             references.read(each)
     return found
 
@@ -154,6 +176,16 @@ def _coverage(image: PeImage, members: Members, made: Made) -> tuple[int, int]:
     return found, named
 
 
+def warnings_of(summary: PeSummary) -> list[str]:
+    """Return what the user has to know of the inputs, one line each."""
+    found = [f"{path}: is not an object for x86-64: its calls have no records" for path in summary.skipped]
+    if summary.without_code:
+        more = f" and {len(summary.without_code) - 1} more" if len(summary.without_code) > 1 else ""
+        first = f"{summary.without_code[0]}{more}"
+        found.append(f"{first}: compiled with /GL: without machine code, so the calls have no records")
+    return found
+
+
 def summary_lines(summary: PeSummary) -> list[str]:
     """Return the result of a run as lines for people."""
     share = f", {100 * summary.named_calls / summary.direct_calls:.1f} %" if summary.direct_calls else ""
@@ -169,4 +201,6 @@ def summary_lines(summary: PeSummary) -> list[str]:
     if summary.missing:
         more = f" and {len(summary.missing) - 1} more" if len(summary.missing) > 1 else ""
         lines.append(f"  missing     {summary.missing[0]}{more}: virtual calls stay open")
+    if not summary.knows_objects:
+        lines.append("  pointers    stay open: DWARF does not say whether objects are missing, 'icf link' knows it")
     return lines

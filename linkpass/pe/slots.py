@@ -55,6 +55,9 @@ def find_slots(image: PeImage, members: Members, references: References, words: 
         else:
             unplaced.append((table, bool(vaddrs)))
     row_of = {image.base + body.start: row for row, body in enumerate(members.bodies)}
+    for name in places.keys() - tables.keys():  # of an object that was not given, maybe folded with another one
+        for vaddr in places[name] & at.keys():
+            at[vaddr].append({})
     for vaddr, folded in at.items():
         for slot in sorted(set().union(*folded)):
             _hold(found, members, vaddr, slot, folded, row_of.get(words.get(vaddr + slot * _WORD_BYTES, 0), -1))

@@ -29,7 +29,7 @@ from icf.model import (
 from icf.pdb.functions import PdbBody
 from icf.pe.classes import fold_class
 from icf.pe.image import PeImage
-from icf.pe.sidetable import SideTable
+from icf.pe.sidetable import SideTable, table_key
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable, encode_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall
@@ -86,7 +86,7 @@ def make_table(image: PeImage, members: Members, calls: ObjectCalls, reach: Reac
         vtables=vtables,
         code_digest=image.code_digest,
     )
-    return Made(SideTable(image.build_id, encode_icf(icf, {}), dcall, vcall), direct, virtual, icf)
+    return Made(SideTable(table_key(image), encode_icf(icf, {}), dcall, vcall), direct, virtual, icf)
 
 
 def _class(image: PeImage, members: Members, row: int, reach: Reach, pointers: Pointers) -> FoldClass:

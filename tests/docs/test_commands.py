@@ -50,7 +50,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, installed: Path) -> Path:
     shutil.copy(SHOP / "shop.gold", folder / "shop.linked")
     recorded = (SHOP / "shop.gold.json").read_text().splitlines()
     (folder / "stacks.txt").write_text("".join(f"{json.loads(line)['stack']}\n" for line in recorded))
-    for name in ("shop.exe", "shop.pdb", "shop.obj"):
+    for name in ("shop.exe", "shop.pdb", "shop.obj", "shop-dwarf.exe", "shop-dwarf.obj"):
         shutil.copy(ROOT / "testdata" / "pe" / name, folder)
     shutil.copy(ROOT / "testdata" / "trace" / "allasm_x86_64.trace.zip", folder)
     (folder / "bin").mkdir()

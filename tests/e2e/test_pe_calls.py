@@ -176,3 +176,18 @@ def test_a_link_with_lld_link_writes_the_side_table(tmp_path: Path) -> None:
     assert done.returncode == 1 and "app.exe: not folded: /opt:icf is not among the options" in done.stderr
     last = subprocess.run([*icf_command(), "link", "--", *command, "no.obj"], capture_output=True, check=False)
     assert last.returncode == 1  # of the linker
+
+
+def test_objects_for_link_time_code_generation_are_reported_in_one_line(tmp_path: Path) -> None:
+    # u16 0, u16 0xffff, u16 version, u16 machine, u32 time, 16s what it is; the rest is for Microsoft's linker
+    head = bytes.fromhex("0000ffff 0100 6486 00000000 38feb30ca5d9ab4dac9bd6b6222653c2")
+    for name in ("one", "two", "three"):
+        (tmp_path / f"{name}.obj").write_bytes(head + bytes(40))
+    run(tool("llvm-ar"), "rcS", tmp_path / "both.lib", tmp_path / "two.obj", tmp_path / "three.obj")
+    path = link_windows(tmp_path, compile_windows(SHOP))
+    inputs = [tmp_path / "one.obj", tmp_path / "both.lib", compile_windows(SHOP)]
+    command = [*icf_command(), "pass", path, "--objects", *inputs]
+    ran = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
+    reason = "compiled with /GL: without machine code, so the calls have no records"
+    assert ran.stderr == f"icf: warning: {tmp_path / 'one.obj'} and 2 more: {reason}\n"
+    assert "named       6 of 6 direct calls" in ran.stdout

@@ -19,10 +19,11 @@ import pytest
 from icf.pe.image import PeImage
 from icf.pe.keys import image_key, pdb_key
 from tests.e2e.program import icf
+from tests.support.icf_command import icf_command
 from tests.support.minidumps import MadeMinidump
 from tests.support.servers import http_folder
 from tests.support.toolchain import lasting_folder
-from tests.support.windows import SHOP, compile_windows, link_windows
+from tests.support.windows import SHOP, compile_dwarf, compile_windows, link_dwarf, link_windows
 from tests.support.windows_steps import RIP, RSP, Step, steps_of
 
 MOVED = 0x10000000  # what the loader adds to addresses; a multiple of 64 KiB
@@ -32,8 +33,15 @@ _ACCESS_VIOLATION = 0xC0000005
 
 
 @cache
-def programs() -> tuple[Path, Path]:
+def programs(debug: str = "pdb") -> tuple[Path, Path]:
     """The program with folding, and its tables beside it; and without."""
+    if debug != "pdb":
+        compiled = compile_dwarf(SHOP, "-O1", "-gdwarf-5")
+        launcher = (*icf_command(), "link", "--strict", "--") if debug == "dwarf, icf link" else ()
+        folded = link_dwarf(lasting_folder(), compiled, "/build-id", name="shop", launcher=launcher)
+        if not launcher:
+            icf("pass", "-q", folded, "--objects", compiled)
+        return folded, link_dwarf(lasting_folder(), compiled, "/build-id", icf=False, name="unfolded")
     compiled = compile_windows(SHOP)
     folded = link_windows(lasting_folder(), compiled, name="shop")
     icf("pass", "-q", folded, "--objects", compiled)
@@ -41,8 +49,8 @@ def programs() -> tuple[Path, Path]:
 
 
 @cache
-def common_steps() -> list[tuple[Step, Step]]:
-    folded, unfolded = map(steps_of, programs())
+def common_steps(debug: str = "pdb") -> list[tuple[Step, Step]]:
+    folded, unfolded = map(steps_of, programs(debug))
     assert len(folded) == len(unfolded) > 150
     assert [len(each.frames) for each in folded] == [len(each.frames) for each in unfolded]
     return list(zip(folded, unfolded, strict=True))
@@ -88,8 +96,9 @@ def stacks_of(dump: Path, folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def test_frames_are_those_of_the_unfolded_program() -> None:
-    (folded, unfolded), steps = programs(), common_steps()
+@pytest.mark.parametrize("debug", ["pdb", "dwarf", "dwarf, icf link"])
+def test_frames_are_those_of_the_unfolded_program(debug: str) -> None:
+    (folded, unfolded), steps = programs(debug), common_steps(debug)
     found = stacks_of(dump_of(folded, [each for each, _ in steps]), folded.parent)
     truth = stacks_of(dump_of(unfolded, [each for _, each in steps]), unfolded.parent)
     named = merged = 0

@@ -17,7 +17,8 @@ from icf.tables.load import load_tables
 from linkpass.pe.run import run_pass
 from tests.fuzz.limits import alarms, many, soon
 from tests.support.mutations import used_bytes
-from tests.support.windows import SHOP, compile_windows, link_windows
+from tests.support.windows import SHOP, compile_dwarf, compile_windows, link_dwarf, link_windows
+from unwind.symcache.builder.pe import build_pe_sections
 
 MUTATION_COUNT = 100
 
@@ -86,6 +87,55 @@ def test_the_pass_survives_mutated_images(suffix: str, tmp_path: Path) -> None:
                 assert str(tmp_path) in str(error) and "\n" not in str(error)
                 refused += 1
     assert written > 3 and refused > 1
+
+
+def test_the_pass_survives_mutated_images_with_dwarf(tmp_path: Path) -> None:
+    rng, written, refused = random.Random(14), 0, 0
+    source = compile_dwarf(SHOP, "-O1", "-gdwarf-5")
+    image = link_dwarf(tmp_path, source)
+    content = image.read_bytes()
+    places = used_bytes(content)
+    with alarms():
+        for _ in range(many(MUTATION_COUNT)):
+            changed = bytearray(content)
+            for _ in range(rng.choice((1, 1, 3, 8))):
+                changed[rng.choice(places) + rng.randrange(64)] = rng.choice(
+                    (0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256))
+                )
+            image.write_bytes(changed)
+            soon(10)
+            try:
+                run_pass(str(image), None, None, (), [str(source)])
+                written += 1
+            except IcfError as error:
+                assert str(tmp_path) in str(error) and "\n" not in str(error)
+                refused += 1
+    assert written > 3 and refused > 0
+
+
+def test_symcaches_of_mutated_side_tables_are_made_or_refused(tmp_path: Path) -> None:
+    rng, read, refused = random.Random(15), 0, 0
+    source = compile_dwarf(SHOP, "-O1", "-gdwarf-5")
+    image = link_dwarf(tmp_path, source)
+    run_pass(str(image), None, None, (), [str(source)])
+    path = image.with_suffix(SUFFIX)
+    content = path.read_bytes()
+    with alarms():
+        for _ in range(many(MUTATION_COUNT)):
+            changed = bytearray(content)
+            for _ in range(rng.choice((1, 1, 3))):
+                changed[rng.randrange(28, len(changed))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+            path.write_bytes(changed)
+            soon(5)
+            with open_any(str(image), None, ()) as opened:
+                assert opened.format == "PE" and opened.dwarf is not None
+                try:
+                    build_pe_sections(opened)
+                    read += 1
+                except IcfError as error:
+                    assert str(tmp_path) in str(error) and "\n" not in str(error)
+                    refused += 1
+    assert read > 3 and refused > 2
 
 
 def test_side_tables_survive_mutations(tmp_path: Path) -> None:

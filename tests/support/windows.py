@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.support.paths import ROOT
 from tests.support.toolchain import lasting_folder, run, tool
 
 TARGET = "--target=x86_64-pc-windows-msvc"
+MINGW = "--target=x86_64-w64-mingw32"
 FLAGS = ("-gcodeview", "-g", "-ffunction-sections", "-fno-exceptions", "-mno-stack-arg-probe")
 
 # Merged functions: templates, overloads, static ones, methods in vtables; two merged callers of two merged callees.
@@ -32,6 +34,36 @@ def link_windows(folder: Path, *inputs: Path | str, icf: bool = True, name: str 
     options = ("/debug", f"/opt:ref,{'icf' if icf else 'noicf'}", "/nodefaultlib", "/subsystem:console")
     outputs = ("/entry:mainCRTStartup", f"/out:{path}", f"/pdb:{path.with_suffix('.pdb')}")
     run(tool("lld-link"), *options, *outputs, *inputs)
+    return path
+
+
+@cache
+def compile_dwarf(source: str, *flags: str, suffix: str = ".cpp", name: str = "program", target: str = TARGET) -> Path:
+    """Compile a source with DWARF; the same arguments give the same object again."""
+    path = lasting_folder() / f"{name}{suffix}"
+    path.write_text(source)
+    fixed = ("-ffunction-sections", "-fno-exceptions", "-mno-stack-arg-probe")
+    run(tool("clang++" if suffix == ".cpp" else "clang"), target, *fixed, *flags, "-c", path, "-o", f"{path}.obj")
+    return Path(f"{path}.obj")
+
+
+def link_dwarf(
+    folder: Path,
+    *inputs: Path | str,
+    icf: bool = True,
+    name: str = "app",
+    launcher: Sequence[str] = (),
+    ignore_directives: bool = True,
+) -> Path:
+    """Link a console program with its DWARF and without a PDB; `inputs` are objects, archives and options.
+
+    `launcher`: the words before the command, such as those of `icf link`. `ignore_directives`: without the libraries
+    that objects ask for.
+    """
+    path = folder / f"{name}.exe"
+    options = ["/debug:dwarf", f"/opt:ref,{'icf' if icf else 'noicf'}", "/subsystem:console"]
+    options += ["/nodefaultlib"] if ignore_directives else []
+    run(*launcher, tool("lld-link"), *options, "/entry:mainCRTStartup", f"/out:{path}", *inputs)
     return path
 
 

@@ -3,7 +3,7 @@
 Without folding each function has an address of its own, so the code names every callee: llvm-objdump decodes it, and
 the map file of the linker has the names. Both are other readers than those of this project.
 
-    python -m tests.truth.pe FOLDER OBJECT...      links the objects twice, prints the counts
+    python -m tests.truth.pe [--dwarf] FOLDER OBJECT...      links the objects twice, prints the counts
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 from icf.microsoft_names import declared_by, spelled_alike
 from tests.support.icf_command import icf_command
 from tests.support.toolchain import run, tool
-from tests.support.windows import link_windows
+from tests.support.windows import link_dwarf, link_windows
 
 _SYMBOL = re.compile(r"^ 000\d:[0-9a-f]{8} +(\S+) +([0-9a-f]{16}) +(\S.*)$")
 _CALL = re.compile(r"^ *([0-9a-f]+):.*\tcall\w*\s+0x([0-9a-f]+)")
@@ -67,18 +67,18 @@ def read_listing(image: Path) -> Listing:
     return Listing({name: min(vaddrs) for name, vaddrs in places.items() if len(vaddrs) == 1}, names, calls)
 
 
-def link_twice(folder: Path, objects: Sequence[Path | str]) -> tuple[Path, Path]:
-    """Link objects with and without ICF."""
-    found = []
+def link_twice(folder: Path, objects: Sequence[Path | str], *, dwarf: bool = False) -> tuple[Path, Path]:
+    """Link objects with and without ICF, with PDBs or with DWARF."""
+    found, link = [], link_dwarf if dwarf else link_windows
     for icf in (True, False):
         name = "folded" if icf else "apart"
-        found.append(link_windows(folder, *objects, f"/map:{folder / name}.map", icf=icf, name=name))
+        found.append(link(folder, *objects, f"/map:{folder / name}.map", icf=icf, name=name))
     return found[0], found[1]
 
 
-def measure(folder: Path, objects: Sequence[Path | str]) -> Counts:
+def measure(folder: Path, objects: Sequence[Path | str], *, dwarf: bool = False) -> Counts:
     """Link objects twice, run the pass, and compare its records with the code that was not folded."""
-    folded_image, apart_image = link_twice(folder, objects)
+    folded_image, apart_image = link_twice(folder, objects, dwarf=dwarf)
     inputs = [str(each) for each in objects if not str(each).startswith("/opt")]
     summary = json.loads(_icf("pass", folded_image, "--json", "--objects", *inputs))
     records = json.loads(_icf("dump", "--dcall", "--folds", "--json", folded_image))
@@ -126,9 +126,10 @@ def _icf(*words: str | Path) -> str:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1])
+    words = [word for word in sys.argv[1:] if word != "--dwarf"]
+    folder = Path(words[0])
     folder.mkdir(parents=True, exist_ok=True)
-    counts = measure(folder, sys.argv[2:])
+    counts = measure(folder, words[1:], dwarf="--dwarf" in sys.argv)
     of = f"{counts.sites} call sites of {counts.merged} merged functions"
     print(f"{of}: {counts.named} named, {len(counts.wrong)} wrong")
     print("\n".join(counts.wrong[:20]))

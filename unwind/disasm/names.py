@@ -69,7 +69,7 @@ class ElfNames:
 
 
 class PeNames:
-    """The functions in the PDB of a PE image, or those that it exports, if it has none."""
+    """The functions in the PDB of a PE image, or its symbols; if it has neither, those that it exports."""
 
     def __init__(self, image: PeImage) -> None:
         self._image = image
@@ -89,6 +89,10 @@ class PeNames:
     @cached_property
     def _named(self) -> list[Named]:
         image = self._image
+        if image.dwarf is not None:
+            symbols = image.dwarf.symbols
+            values = symbols.value[symbols.functions].tolist()
+            return list(zip(symbols.names(symbols.functions), values, strict=True))
         if image.pdb is None:
             return [(each.name, image.base + each.rva) for each in image.exports]
         return [

@@ -1,6 +1,7 @@
 """The contents of an address of a PE image outside of functions, as `unwind.disasm.data` has those of ELF images.
 
-The PDB names data where it begins, and has no sizes. Words hold addresses where a base relocation says so.
+The PDB and the COFF symbols name data where it begins, and have no sizes. Words hold addresses where a base
+relocation says so.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from icf.columns import U64
+from icf.elf.symbols import Symbols
+from icf.elf.types import STT_OBJECT
 from icf.pdb import columns as col
 from icf.pe.headers import WRITE, PeSection
 from icf.pe.image import PeImage
@@ -73,8 +76,10 @@ class PeData:
 
     @cached_property
     def _names(self) -> dict[int, tuple[str, ...]]:
-        """The public symbols of data, by address."""
+        """The symbols of data, of a PDB the public ones, by address."""
         pdb, found = self._image.pdb, dict[int, tuple[str, ...]]()
+        if self._image.dwarf is not None:
+            return _data_symbols(self._image.dwarf.symbols)
         if pdb is None:
             return found
         rvas = pdb.rvas(pdb.publics[:, col.U_SEGMENT], pdb.publics[:, col.U_ADDRESS]).tolist()
@@ -83,3 +88,12 @@ class PeData:
             if not self._image.is_code(vaddr):
                 found[vaddr] = (*found.get(vaddr, ()), name)
         return found
+
+
+def _data_symbols(symbols: Symbols) -> dict[int, tuple[str, ...]]:
+    """Return the symbols of data, by address."""
+    found = dict[int, tuple[str, ...]]()
+    rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
+    for vaddr, name in zip(symbols.value[rows].tolist(), symbols.names(rows), strict=True):
+        found[vaddr] = (*found.get(vaddr, ()), name)
+    return found

@@ -37,6 +37,7 @@ _SHOWN_CALLERS = 8
 _SHOWN_NAMES = 4
 _SHOWN_MEMBERS = 32
 _SHOWN_TARGETS = 12
+_STRING = "??_C@"  # a public symbol of Microsoft's compiler, named by the string it holds
 _LONGEST_TEXT = 60
 _NAME_WIDTH_MAX = 60
 
@@ -154,7 +155,8 @@ class TextWriter:
             case Function():
                 return self._function(note, region)
             case Import():
-                name, at, version = note.symbol.partition("@")
+                is_decorated = note.symbol.startswith("?")  # Microsoft's names have no versions
+                name, at, version = (note.symbol, "", "") if is_decorated else note.symbol.partition("@")
                 return [self._shown(name) + at + version]
             case Data():
                 return [self._data(note)]
@@ -199,9 +201,11 @@ class TextWriter:
     def _data(self, data: Data) -> str:
         words = [self._at(data.vaddr)] if self._with_addresses else []
         offset = f"+{data.offset:#x}" if data.offset else ""
-        if data.names:
-            text = self._listed(data.names, offset)
-            words.append(f"one of {len(data.names)}: {text}" if len(data.names) > 1 else text)
+        # a string of Microsoft's compiler is named by what it holds
+        names = [name for name in data.names if data.text is None or not name.startswith(_STRING)]
+        if names:
+            text = self._listed(names, offset)
+            words.append(f"one of {len(names)}: {text}" if len(names) > 1 else text)
         elif data.text is None and data.section:
             words.append(f"{data.section}{offset}" if self._with_addresses else data.section)
         if data.text is not None:

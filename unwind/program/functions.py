@@ -51,6 +51,7 @@ class SymbolFunctions:
         self._image = image
         self._folds_known = folds_known
         symbols = image.symbols
+        self._plain = _unversioned if symbols.has_versions else str
         # no symbol of a function was dropped when it was folded
         self.are_all_named = (
             folds_known
@@ -102,7 +103,7 @@ class SymbolFunctions:
         symbols = self._image.symbols
         found: dict[str, list[int]] = {}
         for row, name in zip(rows := self.rows.tolist(), symbols.names(rows), strict=True):
-            found.setdefault(_unversioned(name), []).append(int(symbols.value[row]))
+            found.setdefault(self._plain(name), []).append(int(symbols.value[row]))
         return found
 
     def vtable_name(self, vptr: int) -> str:
@@ -136,7 +137,7 @@ class SymbolFunctions:
             groups = _by_function(named, symbols.file_name)
         members = []
         for group in groups:
-            name = _unversioned(group[0][2])
+            name = self._plain(group[0][2])
             aliases = dict.fromkeys(other for _, _, other, _ in group if other != name)
             flags = MemberFlag.LOCAL if symbols.bind[group[0][3]] == STB_LOCAL else MemberFlag.NONE
             members.append(Member(name, flags=flags, aliases=tuple(aliases)))

@@ -10,6 +10,7 @@ it is a *rest*: an entry that only names its function.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -38,9 +39,12 @@ class Bodies(NamedTuple):
     are_all_named: bool  # whether a body with one symbol can have no other members
 
 
-def find_bodies(image: Image, ranges: Ranges | None) -> Bodies:
-    """Return all bodies; `ranges` are those of the functions in the debug information."""
-    classes = _classes(image)
+def find_bodies(image: Image, ranges: Ranges | None, classes: list[FoldClass] | None = None) -> Bodies:
+    """Return all bodies; `ranges` are those of the functions in the debug information.
+
+    `classes`: the fold classes of the image; None: those of its tables.
+    """
+    classes = _classes(image) if classes is None else _usable(classes)
     functions = SymbolFunctions(image, folds_known=classes is not None)
     classes = classes or []
     start = np.array([fold.vaddr for fold in classes], np.uint64)
@@ -81,7 +85,11 @@ def _classes(image: Image) -> list[FoldClass] | None:
         return None
     file = file_with_tables(image)
     table = parse_icf(file.contents(ICF), file.path, image.debug.streamed(".debug_str"))
-    return [fold for fold in table.classes if fold.size_bytes and fold.members]
+    return _usable(table.classes)
+
+
+def _usable(classes: Iterable[FoldClass]) -> list[FoldClass]:
+    return [fold for fold in classes if fold.size_bytes and fold.members]
 
 
 def _uncovered(image: Image, ranges: Ranges, starts: U64, ends: U64) -> I64:

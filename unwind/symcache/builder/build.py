@@ -17,6 +17,7 @@ from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.errors import IcfError
 from icf.log import warn
+from icf.model import FoldClass
 from unwind.symcache.builder.bodies import bodies_at, find_bodies
 from unwind.symcache.builder.claims import find_claims
 from unwind.symcache.builder.names import Names
@@ -25,14 +26,18 @@ from unwind.symcache.builder.sections import make_sections
 from unwind.symcache.builder.selfcheck import check_sections
 
 
-def build_sections(image: Image, wanted: Collection[int] | None = None) -> dict[str, bytes]:
+def build_sections(
+    image: Image, wanted: Collection[int] | None = None, classes: list[FoldClass] | None = None
+) -> dict[str, bytes]:
     """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses.
+
+    `classes`: the fold classes of the image; None: those of its tables.
 
     Of debug information that cannot be read nothing is in them: `FormatError` is for a broken image.
     """
     debug = _open_debug(image)
     scan = scan_functions(debug) if debug is not None else None
-    bodies = find_bodies(image, scan.function_ranges if scan is not None else None)
+    bodies = find_bodies(image, scan.function_ranges if scan is not None else None, classes)
     nowhere: list[int] = []
     if wanted is not None:
         bodies, nowhere = bodies_at(bodies, sorted(set(wanted)))

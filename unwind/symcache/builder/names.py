@@ -88,7 +88,8 @@ class Names:
     def _name(self, reference: int) -> bytes:
         kind = reference & ~_OFFSET
         if kind == _SYMBOL and self._symbols is not None:
-            return (string_at(self._symbols.strtab, reference & _OFFSET) or b"").partition(b"@")[0]
+            name = string_at(self._symbols.strtab, reference & _OFFSET) or b""
+            return name.partition(b"@")[0] if self._symbols.has_versions else name
         return self._texts[reference & _OFFSET].encode("utf-8", "surrogateescape")
 
     def _read(self, references: U64) -> tuple[U64, list[bytes]]:

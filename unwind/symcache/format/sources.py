@@ -5,7 +5,7 @@
 The builder is the version of this program that made the file; files of another version are made anew.
 Roots are the directories that the user named for the search of debug information. A path is a place that was searched
 for such a file; its size is -1 if there was none. Those in the directory of the image are relative to it, so that an
-image that moves together with its debug file stays the same.
+image that moves together with its debug file stays the same; `*.icf` is `app.icf` of `app.exe`.
 
 The symcache is valid as long as no file changed and none has appeared. A file that was removed since does not count:
 builders remove their .dwo files all the time, and the facts read from them are still true of this image. An empty file
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SECTION = "sources"
 _ABSENT = -1
 _ROOT_LIMIT = 64
+_SAME_STEM = "*"
 
 
 class Sought(NamedTuple):
@@ -66,12 +67,17 @@ class Sources(NamedTuple):
         A file that changed meanwhile matches no file.
         """
         folder = _folder_of(image.path)
+        from icf.pe.sidetable import SUFFIX, side_table_path
+
+        # that of a PDB has the name of the PDB
+        own = os.path.abspath(side_table_path(image)) if image.format == "PE" and image.debug is image else ""
         paths = list(image.looked_for)
         if image.debug is not image:
             paths.append(image.debug.path)
         files = []
         for path in dict.fromkeys(map(os.path.abspath, paths)):
             stored = os.path.relpath(path, folder) if path.startswith(os.path.join(folder, "")) else path
+            stored = _SAME_STEM + SUFFIX if path == own else stored
             size_bytes, mtime_ns = _stat(path)
             files.append(Source(stored, size_bytes, mtime_ns if mtime_ns <= started_ns else -1))
         return cls(__version__, tuple(map(os.path.abspath, image.debug_roots)), tuple(files))
@@ -103,10 +109,9 @@ class Sources(NamedTuple):
         """
         if self.builder != __version__:
             return f"was made by version {self.builder}"
-        folder = _folder_of(image_path)
         lacks = False
         for each in self.files:
-            path = os.path.join(folder, each.path)
+            path = _place(each, image_path)
             size_bytes, mtime_ns = _stat(path)
             was_absent = each.size_bytes <= 0
             if size_bytes == _ABSENT or (was_absent and not size_bytes):
@@ -117,7 +122,7 @@ class Sources(NamedTuple):
                 return f"{path} was not there"
             elif (size_bytes, mtime_ns) != (each.size_bytes, each.mtime_ns):
                 return f"{path} has changed"
-        if debug_file is not None and not self._has(folder, os.path.abspath(debug_file)):
+        if debug_file is not None and not self._has(image_path, os.path.abspath(debug_file)):
             return f"was made without {debug_file}"
         if lacks and not set(map(os.path.abspath, roots)) <= set(self.roots):
             return "was built without a --debug-root that is given now, and some debug files were missing"
@@ -127,9 +132,8 @@ class Sources(NamedTuple):
         """Return what `problem` returns, for a file made on another machine: this compares sizes and not times."""
         if self.builder != __version__:
             return f"was made by version {self.builder}"
-        folder = _folder_of(image_path)
         for each in self.files:
-            path = os.path.join(folder, each.path)
+            path = _place(each, image_path)
             size_bytes, _ = _stat(path)
             if size_bytes > 0 and size_bytes != each.size_bytes or (not size_bytes and each.size_bytes > 0):
                 return f"{path} was not there" if each.size_bytes <= 0 else f"{path} has another size"
@@ -139,8 +143,19 @@ class Sources(NamedTuple):
                 return f"was made without {debug_file}"
         return ""
 
-    def _has(self, folder: str, path: str) -> bool:
-        return any(os.path.join(folder, each.path) == path and each.size_bytes != _ABSENT for each in self.files)
+    def _has(self, image_path: str, path: str) -> bool:
+        return any(_place(each, image_path) == path and each.size_bytes != _ABSENT for each in self.files)
+
+
+def _place(source: Source, image_path: str) -> str:
+    """Return where a source of an image is."""
+    if source.path.startswith(_SAME_STEM):
+        return _stem(image_path) + source.path.removeprefix(_SAME_STEM)
+    return os.path.join(_folder_of(image_path), source.path)
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.realpath(path))[0]
 
 
 def _folder_of(path: str) -> str:

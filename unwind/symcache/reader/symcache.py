@@ -16,6 +16,7 @@ import os
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from icf.errors import FormatError, IcfError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Self
 
     from icf.columns import I64, U64
+    from icf.model import MemberFlag
 
 
 _MIN_NODES = 64
@@ -151,8 +153,6 @@ class SymCache:
         Raises:
             FormatError: the record is damaged.
         """
-        from icf.model import MemberFlag
-
         record = self._record(entry)
         if not record.names:
             return None
@@ -161,7 +161,7 @@ class SymCache:
             raise self.error("starts", 0, f"the function that goes on at entry {entry} is not at its start")
         text = self.strings.text
         members = tuple(
-            CachedMember(text(names[0]), MemberFlag(flags), tuple(map(text, names[1:])))
+            CachedMember(text(names[0]), _member_flags(flags), tuple(map(text, names[1:])) if len(names) > 1 else ())
             for names, flags in zip(record.names, record.flags, strict=True)
         )
         return Located(record.start, record.size_bytes, members, record.is_complete)
@@ -483,3 +483,11 @@ class SymCache:
             node = nodes[node]
         frames.append(_new(Frame, (own_name, path_of(file), line, column, False)))
         return tuple(frames)
+
+
+@lru_cache(maxsize=64)
+def _member_flags(bits: int) -> MemberFlag:
+    """Return what a number in a record means; the enumeration itself takes longer than all else of a member."""
+    from icf.model import MemberFlag  # few queries need it
+
+    return MemberFlag(bits)

@@ -65,10 +65,10 @@ def make_of(image: AnyImage, recognized: Recognized, wanted: Collection[int] | N
 
     is_stale = False
     if image.format == "PE":
-        from unwind.symcache.builder import pdb
+        from unwind.symcache.builder.pe import build_pe_sections
         from unwind.symcache.builder.program import pack_pe_program
 
-        sections = pdb.build_sections(image, wanted)
+        sections = build_pe_sections(image, wanted)
         if wanted is None:
             sections |= pack_pe_program(image)
     else:
