@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("image", metavar="IMAGE", help="an executable or shared object, or its separate debug file")
     add_debug_arguments(parser)
     parser.add_argument("--folds", action="store_true", help="functions that share a body (.debug_icf)")
-    parser.add_argument("--dcall", action="store_true", help="what each direct call means (.debug_dcall)")
+    parser.add_argument("--dcall", action="store_true", help="what each direct call means, what imports call back")
     parser.add_argument("--vcall", action="store_true", help="the vtable slot of each virtual call (.debug_vcall)")
     parser.add_argument("--vtables", action="store_true", help="vtables, and the function in each slot (.debug_icf)")
     parser.add_argument("--address-taken", action="store_true", help="functions that a pointer may lead to")
@@ -94,6 +94,7 @@ def run(args: Namespace) -> int:
             document["classes"] = list(_classes(tables, names))
         if args.dcall or everything:
             document["direct_calls"] = _direct_calls(tables, names, known=not problem)
+            document["callbacks"] = list(_callbacks(tables, names))
         if args.vcall or everything:
             document["virtual_calls"] = _virtual_calls(tables, known=not problem)
         if args.vtables or (everything and (args.json or ".debug_icf" in tables.present)):
@@ -178,6 +179,24 @@ def _direct_calls(tables: Tables, names: _Names, *, known: bool) -> list[_Json]:
             }
         )
     return records
+
+
+def _callbacks(tables: Tables, names: _Names) -> Iterator[_Json]:
+    classes = tables.icf.classes
+    for call in tables.icf.callbacks:
+        caller, callee = (
+            None if ref is None else classes[ref.class_idx].members[ref.member_idx].name
+            for ref in (call.caller, call.callee)
+        )
+        assert callee is not None
+        yield {
+            "call_site": _address(call.call_site),
+            "caller": caller,
+            "caller_name": None if caller is None else names.of(caller),
+            "callee": callee,
+            "callee_name": names.of(callee),
+            "evidence": call.evidence.name.lower(),
+        }
 
 
 def _virtual_calls(tables: Tables, *, known: bool) -> list[_Json]:
@@ -298,6 +317,8 @@ def _text(document: _Json, present: tuple[str, ...]) -> Iterator[str]:
         yield from _section(present, ".debug_icf", _text_classes(document["classes"]))
     if "direct_calls" in document:
         yield from _section(present, ".debug_dcall", _text_direct_calls(document["direct_calls"]))
+    if document.get("callbacks"):
+        yield from _section(present, ".debug_icf", _text_callbacks(document["callbacks"]))
     if "virtual_calls" in document:
         yield from _section(present, ".debug_vcall", _text_virtual_calls(document["virtual_calls"]))
     if "vtables" in document:
@@ -355,6 +376,16 @@ def _text_direct_calls(records: list[_Json]) -> Iterator[str]:
         width = _width(callees)
         for call, callee in zip(calls, callees, strict=True):
             yield f"  {call['call_site']}  {callee:{width}}  {call['evidence'] or ''}".rstrip()
+
+
+def _text_callbacks(records: list[_Json]) -> Iterator[str]:
+    yield f".debug_icf: {_count(len(records), 'function')} passed to imports that call back"
+    yield ""
+    callees = [printable(record["callee_name"]) for record in records]
+    width = _width(callees)
+    for record, callee in zip(records, callees, strict=True):
+        caller = f"  from {printable(record['caller_name'])}" if record["caller_name"] else ""
+        yield f"  {record['call_site']}  {callee:{width}}  {record['evidence']}{caller}"
 
 
 def _text_virtual_calls(records: list[_Json]) -> Iterator[str]:

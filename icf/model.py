@@ -124,6 +124,18 @@ class PointerJump(NamedTuple):
     object: int = 0  # 1 + the index of the `TypedObject` whose vtable it is, 0 if nothing is known of that
 
 
+class Callback(NamedTuple):
+    """At the call before `call_site`, `caller` passes `callee` to an import, which calls that before it returns.
+
+    The import is one of `icf.code.callbacks`: a `qsort`, which gets a comparator.
+    """
+
+    call_site: Vaddr
+    caller: MemberRef | None  # None: whichever function makes the call
+    callee: MemberRef
+    evidence: Evidence
+
+
 ANY_POINTER = -1  # as `slot`: any pointer
 STORED_POINTER = (1 << 32) - 1  # as `slot`: any pointer in memory that is not in a vtable
 

@@ -45,6 +45,7 @@ _KINDS = {
     Machine.AARCH64: {257: WIDE_FIELD},
 }
 _RELATIVE_TYPES, _A64_BRANCHES = (2, 4), (280, 282, 283)
+_A64_GOT_LOADS = (309, 312, 313)  # GOT_LD_PREL19, LD64_GOT_LO12_NC, LD64_GOTPAGE_LO15
 _offset_of = attrgetter("offset")
 _Place = tuple[int, int]  # section, offset
 
@@ -116,7 +117,7 @@ def _operands(
     kinds = _KINDS[object_file.machine]
     for offset, kind, symbol, addend in relocations:
         callee, is_local = "", False
-        if is_branch(object_file.machine, code, offset, kind):
+        if is_branch(object_file.machine, code, offset, kind) or _is_load(object_file.machine, code, offset, kind):
             bias = 0 if object_file.machine is Machine.AARCH64 else 4
             callee, is_local = _callee(object_file, symbols, symbol, addend + bias)
         yield Operand(offset - start, kinds.get(kind, FIELD), callee, is_local)
@@ -130,6 +131,13 @@ def is_branch(machine: Machine, code: memoryview, offset: int, kind: int) -> boo
     if kind in _RELATIVE_TYPES:
         return before[-1:] in (b"\xe8", b"\xe9") or (before[:1] == b"\x0f" and b"\x80" <= before[-1:] < b"\x90")
     return _KINDS[machine].get(kind) == GOT_FIELD and before in (b"\xff\x15", b"\xff\x25")
+
+
+def _is_load(machine: Machine, code: memoryview, offset: int, kind: int) -> bool:
+    """Return whether the operand at `offset` is that of a load from the GOT, as of a function to call (-fno-plt)."""
+    if machine is Machine.AARCH64:
+        return kind in _A64_GOT_LOADS
+    return _KINDS[machine].get(kind) == GOT_FIELD and bytes(code[max(offset - 2, 0) : max(offset - 1, 0)]) == b"\x8b"
 
 
 def _callee(

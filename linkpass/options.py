@@ -26,6 +26,7 @@ class Summary:
         records_by_evidence: records of each kind of evidence.
         table_bytes: size of the tables in bytes.
         debug_info_bytes: size of `.debug_info` in bytes.
+        callbacks: functions that callers pass to imports that call them back.
         open_calls: calls of merged bodies without evidence for the callee.
         dropped: statements that the machine code contradicts, by reason.
         declarations_added: declarations for functions without a DIE.
@@ -61,6 +62,7 @@ class Summary:
     already_done: bool = False  # the image had its tables; the pass only made a copy
     is_self_contained: bool = False  # all was read from the image, the report and the objects
     keep_unique: KeepUnique | None = None  # the functions to keep so that every frame has one name, if requested
+    callbacks: int = 0  # functions that callers pass to imports that call them back
 
 
 class Options(NamedTuple):

@@ -22,9 +22,10 @@ from icf.aliases import is_cold_part
 from icf.code.branch_kinds import JUMP
 from icf.code.branches import find_branches
 from icf.code.imports import comes_back
-from icf.code.indirect import NO_OBJECT, PATH_COLUMNS, find_indirect
+from icf.code.indirect import NO_OBJECT, PATH_COLUMNS, Indirect, find_indirect
 from icf.code.jumps import find_retpolines, is_retpoline
 from icf.columns import I64, U64
+from icf.dwarf.cfi.landing_pads import LandingPads
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA, STB_LOCAL, Machine
@@ -32,8 +33,11 @@ from icf.folds.functions import Bodies
 from icf.image import AnyImage
 from icf.model import ANY_POINTER
 from icf.sets import distinct, is_in
+from icf.vtables.words import CODE, LoadedData
 
 _OUTLINED = "OUTLINED_FUNCTION_"
+_GOT = (".got", ".got.plt")
+_WORD_BYTES = 8
 
 
 class PointerJumps(NamedTuple):
@@ -50,13 +54,16 @@ class PointerJumps(NamedTuple):
     holder_end: U64
     holder_register: I64
     holder_offset: I64
+    known_end: U64  # return addresses of calls through pointers that lead to one function,
+    known_target: U64  # that function,
+    known_source: U64  # and the instruction that forms or loads its address
 
 
 _NO_PLACES, _NO_SLOTS = np.empty(0, np.uint64), np.empty(0, np.int64)
 _NO_PATHS = np.empty((0, PATH_COLUMNS), np.int64)
 NO_POINTER_JUMPS = PointerJumps(
     _NO_PLACES, _NO_SLOTS, _NO_PATHS, _NO_PLACES, _NO_PLACES, _NO_SLOTS, _NO_PATHS, _NO_PLACES, _NO_PLACES,
-    _NO_SLOTS, _NO_SLOTS,
+    _NO_SLOTS, _NO_SLOTS, _NO_PLACES, _NO_PLACES, _NO_PLACES,
 )  # fmt: skip
 
 
@@ -64,17 +71,51 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
     """Return the pointer jumps of all bodies of an image."""
     defined = _defined_names(image)
     stubs = [stub for stub, symbol in image.plt_stubs.items() if _comes_back(symbol, defined)]
-    return jumps_of(image, bodies, _parts(image, bodies, functions), _places_of_leaves(image, defined), stubs)
+    parts = _parts(image, bodies, functions)
+    found = find_indirect(image, bodies.start, bodies.end, parts, LandingPads(image))
+    jumps = _jumps_of(image, bodies, found, _places_of_leaves(image, defined), stubs)
+    known = known_calls(image, found)
+    return jumps._replace(known_end=known.end, known_target=known.target, known_source=known.source)
 
 
-def jumps_of(
-    image: AnyImage, bodies: Bodies, parts: U64 = _NO_PLACES, leaves: U64 = _NO_PLACES, stubs: Iterable[int] = ()
-) -> PointerJumps:
-    """Return the pointer jumps of bodies, of which those at `parts` belong to others.
+def jumps_of(image: AnyImage, bodies: Bodies, stubs: Iterable[int] = ()) -> PointerJumps:
+    """Return the pointer jumps of bodies; a jump to one of `stubs` may lead to a function of the image."""
+    return _jumps_of(image, bodies, find_indirect(image, bodies.start, bodies.end, _NO_PLACES), _NO_PLACES, stubs)
 
-    `leaves` are places of pointers that lead to no function of the image; a jump to one of `stubs` may.
+
+class KnownCalls(NamedTuple):
+    """Calls through pointers that lead to one function of the image, by return address."""
+
+    end: U64
+    target: U64
+    source: U64  # the instruction that forms or loads the function's address
+
+
+def known_calls(image: Image, found: Indirect) -> KnownCalls:
+    """Return the calls of functions whose address an instruction forms, or loads from the GOT.
+
+    The linker fills a slot without a symbol, and nothing changes it. One with a symbol may be that of another module.
     """
-    found = find_indirect(image, bodies.start, bodies.end, parts)
+    target = found.known_target.copy()
+    places = distinct(found.known_place[found.known_place != 0])
+    places = places[places % np.uint64(_WORD_BYTES) == 0]
+    inside = np.zeros(len(places), np.bool_)
+    for section in image.sections:
+        if section.name in _GOT and section.is_alloc:
+            start, end = np.uint64(section.vaddr), np.uint64(section.vaddr + section.size_bytes)
+            inside |= (places >= start) & (places < end)
+    if inside.any():
+        words = LoadedData(image).words(places[inside])
+        is_code = (words.kind == CODE) & (words.symbol == 0)
+        places, value = words.place[is_code], words.value[is_code]
+        rows = np.flatnonzero(is_in(found.known_place, places))
+        target[rows] = value[np.searchsorted(places, found.known_place[rows])]
+    known = target != 0
+    return KnownCalls(found.known_end[known], target[known], found.known_source[known])
+
+
+def _jumps_of(image: AnyImage, bodies: Bodies, found: Indirect, leaves: U64, stubs: Iterable[int]) -> PointerJumps:
+    """Return the jumps among `found`; `leaves` are places of pointers that lead to no function of the image."""
     keep = ~is_in(found.jump_place, leaves)
     retpolines = find_retpolines(image)
     # gcc's thunks have no size, so they are in no body: a function that jumps to one tail-calls its target
@@ -93,7 +134,7 @@ def jumps_of(
     order = order[body[order] != 0]
     return PointerJumps(
         jump[order], slot[order], holder[order], body[order], found.call_end, found.call_slot, found.call_object,
-        found.holder, found.holder_end, found.holder_register, found.holder_offset,
+        found.holder, found.holder_end, found.holder_register, found.holder_offset, _NO_PLACES, _NO_PLACES, _NO_PLACES,
     )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from icf.sets import is_one_of
 # x86-64: distances from the place itself, and loads from the GOT, which may have become such
 RELATIVE = (2, 4, 9, 41, 42)
 GOT_LOADS = {Machine.X86_64: (9, 41, 42), Machine.AARCH64: (311, 312)}
+# that name the function whose address an instruction forms or loads: in AArch64 the last of those instructions
+FUNCTION_LOADS = {Machine.X86_64: RELATIVE, Machine.AARCH64: (274, 277, 309, 312, 313)}
 A64_BRANCHES = (279, 280, 282, 283, 314)  # TSTBR14, CONDBR19, JUMP26, CALL26, PLT32
 
 

@@ -80,7 +80,7 @@ def write_tables(
     tables = build_tables(
         linked, collected, marks, vtables, virtual, objects_of_calls, apart=apart, image_flags=image_flags
     )
-    problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls)
+    problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls, collected.reach.by_register())
     if problems:  # an error of this program: every record was made from the code
         raise IcfError(f"{image.path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
     growths, edits = tables.growths(linked) if target is image.debug else ([], [])
@@ -108,6 +108,7 @@ def write_tables(
         indirect_calls=virtual.indirect_calls,
         vtables=len(tables.icf.columns.vtable_vaddr),
         pointer_jumps=len(tables.icf.columns.pointer_jump),
+        callbacks=len(tables.icf.columns.callback_site),
         dropped=dict(Counter(collected.records.dropped) + virtual.dropped),
         declarations_added=len(tables.synthetic.dies),
         table_bytes=tables.size_bytes,
@@ -209,6 +210,7 @@ def copy_tables(image: Image, outputs: Outputs, options: Options) -> Summary:
         virtual_calls=len(tables.virtual),
         vtables=len(tables.icf.vtables),
         pointer_jumps=len(tables.icf.pointer_jumps),
+        callbacks=len(tables.icf.callbacks),
         table_bytes=sum(len(file_with_tables(image).streamed(name)) for name in tables.present),
         debug_info_bytes=len(image.debug.streamed(".debug_info")),
         merged_by_compiler=bool(tables.icf.image_flags & ImageFlag.MERGED_BY_COMPILER),

@@ -33,6 +33,8 @@ def _lines(summary: Summary) -> list[str]:
             f"{summary.virtual_calls} of {summary.indirect_calls} calls through pointers, {summary.vtables} vtables"
         )
         lines.insert(3, f"  virtual     {counts}")
+    if summary.callbacks:
+        lines.insert(3, f"  callbacks   {summary.callbacks}")
     if summary.tables_file != summary.out:
         lines.append(f"  written to  {summary.tables_file}")
     if summary.declarations_added:

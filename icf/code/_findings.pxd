@@ -8,7 +8,7 @@ from icf.code cimport operations as op
 
 from icf.code._emit cimport bit
 
-from icf.code._paths cimport FROM_TABLE, LOADED, NODE, SLOT_LIMIT, forget, kind_of, start_of
+from icf.code._paths cimport FROM_TABLE, FUNCTION, LOADED, NODE, SLOT_LIMIT, forget, kind_of, start_of
 
 cdef inline int assign(i64[:, ::1] ops, i64 row, u64[:, ::1] origin, u64[:, ::1] offset) nogil:
     cdef i64 a
@@ -154,6 +154,27 @@ cdef inline int store_call(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] m
     store_slot(nodes, origin, offset, ops[row, op.B], machine, out, count)
     result[op.FOUND_COUNT] += 1
     store_holders(ops, row, start, nodes, origin, offset, out, result)
+    store_function(ops, row, start, nodes, origin, offset, out, result)
+    return 0
+
+cdef inline int store_function(i64[:, ::1] ops, i64 row, i64 start, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:
+    cdef i64 count
+    cdef i64 register
+    cdef u64 x
+    cdef u64 code
+    count = result[op.FOUND_COUNT]
+    register = ops[row, op.B]
+    x = origin[0, register]
+    code = kind_of(nodes, x)
+    if offset[0, register] != 0 or (code != FUNCTION and (code != LOADED or nodes[x - NODE, 1] != 0)):
+        return 0
+    if count >= out.shape[0]:
+        result[op.SHORT_OF] = op.FOUND_ROWS
+        return 0
+    begin(out, count, op.CALLS_FUNCTION if code == FUNCTION else op.CALLS_FIXED, as_u64(start + ops[row, op.AT] + ops[row, op.VALUE]))
+    out[count, op.FOUND_SLOT] = nodes[x - NODE, 1] if code == FUNCTION else nodes[x - NODE, 2]
+    out[count, op.FOUND_MORE] = as_u64(start + ops[x - NODE, op.AT])
+    result[op.FOUND_COUNT] += 1
     return 0
 
 cdef inline int store_jump(i64[:, ::1] ops, i64 row, i64 start, const i64[::1] machine, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, u64[:, ::1] out, i64[::1] result) nogil:

@@ -6,7 +6,7 @@ from icf._bytes import MASK, as_u64
 from icf._types import i64, u64
 from icf.code import operations as op
 from icf.code._emit import bit
-from icf.code._paths import FROM_TABLE, LOADED, NODE, SLOT_LIMIT, forget, kind_of, start_of
+from icf.code._paths import FROM_TABLE, FUNCTION, LOADED, NODE, SLOT_LIMIT, forget, kind_of, start_of
 
 try:
     import cython
@@ -197,6 +197,38 @@ def store_call(
     store_slot(nodes, origin, offset, ops[row, op.B], machine, out, count)
     result[op.FOUND_COUNT] += 1
     store_holders(ops, row, start, nodes, origin, offset, out, result)
+    store_function(ops, row, start, nodes, origin, offset, out, result)
+    return 0
+
+
+@cython.inline
+def store_function(
+    ops: i64[:, ::1],
+    row: i64,
+    start: i64,
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+    out: u64[:, ::1],
+    result: i64[::1],
+) -> cython.int:
+    """Store which function a call calls, or which fixed place holds its address, where one instruction says so."""
+    count: i64 = result[op.FOUND_COUNT]
+    register: i64 = ops[row, op.B]
+    x: u64 = origin[0, register]
+    code: u64 = kind_of(nodes, x)
+    if offset[0, register] != 0 or code != FUNCTION and (code != LOADED or nodes[x - NODE, 1] != 0):
+        return 0
+    if count >= out.shape[0]:
+        result[op.SHORT_OF] = op.FOUND_ROWS
+        return 0
+    begin(
+        out, count, op.CALLS_FUNCTION if code == FUNCTION else op.CALLS_FIXED,
+        as_u64(start + ops[row, op.AT] + ops[row, op.VALUE]),
+    )  # fmt: skip
+    out[count, op.FOUND_SLOT] = nodes[x - NODE, 1] if code == FUNCTION else nodes[x - NODE, 2]
+    out[count, op.FOUND_MORE] = as_u64(start + ops[x - NODE, op.AT])
+    result[op.FOUND_COUNT] += 1
     return 0
 
 

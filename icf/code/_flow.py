@@ -3,7 +3,8 @@
 
 The functions come as operations (icf.code._x86_64, icf.code._aarch64). A value is a number, its *origin*, and a
 constant that is added to it. Origins are: 0, so that constants are values too; the value of a register on entry; the
-result of one operation, such as a load; and "the register at this label", where paths meet with different values. Two
+result of one operation, such as a load; and "the register at this label", where paths meet with different values. The
+address of a function is the result of the operation that forms it, and no constant. Two
 values are equal if origin and constant are; no other values are ever assumed to be equal.
 
     mov  (%rbx), %rax         rax = load 1: of (origin of rbx) + 0
@@ -40,6 +41,7 @@ if cython.compiled:
     from cython.cimports.icf.code._paths import (
         ADDED,
         FROM_TABLE,
+        FUNCTION,
         LOADED,
         NODE,
         PASSES,
@@ -62,6 +64,7 @@ else:
     from icf.code._paths import (
         ADDED,
         FROM_TABLE,
+        FUNCTION,
         LOADED,
         NODE,
         PASSES,
@@ -88,6 +91,7 @@ def follow(
     entries: cython.const[i64][::1],
     edges: cython.const[i64][:, ::1],
     endless: cython.const[i64][::1],
+    starts: cython.const[i64][::1],
     label: i64[::1],
     nodes: u64[:, ::1],
     origin: u64[:, ::1],
@@ -107,6 +111,7 @@ def follow(
     entries    i64[m]: addresses where other code may jump in, ascending
     edges      i64[m, 2]: jumps of switch tables and where they lead, ascending
     endless    i64[m]: functions that do not return, ascending
+    starts     i64[m]: functions whose address may be formed, ascending
     label, nodes, origin, offset, memory
                scratch: i64[rows], u64[rows + TAIL_ROWS, 3], u64[labels, registers] twice, u64[2 * KEEP, 4]
     out        u64[m, FOUND_COLUMN_COUNT]: what is found
@@ -138,8 +143,8 @@ def follow(
             while is_changed and result[op.SHORT_OF] == 0:
                 result[op.FOUND_COUNT] = before
                 is_changed = run_pass(
-                    ops, begin, end, functions[f, 0], machine, edges, label, nodes, origin, offset, memory, out, status,
-                    f, result, passes == 0,
+                    ops, begin, end, functions[f, 0], machine, edges, starts, label, nodes, origin, offset, memory, out,
+                    status, f, result, passes == 0,
                 )  # fmt: skip
                 passes += 1
                 if status[f] & op.NOT_FOLLOWED:
@@ -267,6 +272,7 @@ def run_pass(
     start: i64,
     machine: cython.const[i64][::1],
     edges: cython.const[i64][:, ::1],
+    starts: cython.const[i64][::1],
     label: i64[::1],
     nodes: u64[:, ::1],
     origin: u64[:, ::1],
@@ -321,8 +327,10 @@ def run_pass(
         is_news = False
         if kind == op.KILL:
             forget(origin, offset, row, a, temporary)
-        elif kind == op.COPY or kind == op.ADD or kind == op.CONST:
+        elif kind == op.COPY:
             assign(ops, row, origin, offset)
+        elif kind == op.ADD or kind == op.CONST:
+            is_news = form(ops, row, starts, nodes, origin, offset)
         elif kind == op.SUM:
             is_news = add(ops, row, nodes, origin, offset, memory, result)
         elif kind == op.LOAD:
@@ -439,6 +447,37 @@ def set_result(origin: u64[:, ::1], offset: u64[:, ::1], register: i64, x: u64, 
     origin[0, register] = x
     offset[0, register] = value
     return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+def form(
+    ops: i64[:, ::1],
+    row: i64,
+    starts: cython.const[i64][::1],
+    nodes: u64[:, ::1],
+    origin: u64[:, ::1],
+    offset: u64[:, ::1],
+) -> cython.bint:
+    """Do an ADD or a CONST, which may form the address of a function; return whether the node has changed.
+
+    Such an address is a value of its own: at one address are several functions, and the instruction says which it is.
+    """
+    a: i64 = ops[row, op.A]
+    value: u64
+    i: i64
+    assign(ops, row, origin, offset)
+    if kind_of(nodes, origin[0, a]) == FUNCTION:  # adrp of a page that begins with a function, add
+        set_result(origin, offset, a, 0, (nodes[origin[0, a] - NODE, 1] + offset[0, a]) & MASK)
+    value = offset[0, a]
+    if origin[0, a] != 0 or starts.shape[0] == 0 or value < as_u64(starts[0]) or value >> 62 != 0:
+        return False
+    i = first_at(starts, value)
+    if i >= starts.shape[0] or as_u64(starts[i]) != value:
+        return False
+    set_result(origin, offset, a, NODE + row, 0)
+    return note(nodes, row, FUNCTION, value, 0)
 
 
 @cython.cfunc

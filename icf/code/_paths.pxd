@@ -141,5 +141,6 @@ cdef enum:
     LOADED = 0x1
     ADDED = 0x2
     FROM_TABLE = 0x3
+    FUNCTION = 0x4
     SLOT_LIMIT = 0x100000
     PASSES = 0xc

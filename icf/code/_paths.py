@@ -24,6 +24,7 @@ LOST = 2 << 56  # a register that changed: plus row * 64 + register
 MET = 3 << 56  # a register where paths meet: plus label * 64 + register
 VARYING = 1 << 63  # as offset at a label: several
 LOADED, ADDED, FROM_TABLE = 1, 2, 3  # results: of a load, of an addition, of a load from a constant table
+FUNCTION = 4  # the address of a function that an instruction forms
 SLOT_LIMIT = 1 << 20
 PASSES = 12
 

@@ -423,6 +423,8 @@ def one_byte(ops: i64[:, ::1], n: i64, insn: Insn, at: i64, end: i64) -> i64:
     if byte == 0xC9:  # leave
         n = put(ops, n, op.ADD, opc.SP, opc.BP, 0, 8, at)
         return put(ops, n, op.LOAD, opc.BP, opc.SP, 0, -8, at)
+    if byte == 0xC7 and extension == 0 and wide and not in_memory:
+        return put(ops, n, op.CONST, insn.rm, 0, 0, insn.value, at)
     if byte == 0xC7 and extension == 7:  # xbegin
         return put(ops, n, op.FORGET, 0, 0, 0, 0, at)
     if byte == 0xC2 or byte == 0xC3 or byte == 0xCA or byte == 0xCB or byte == 0xCC or byte == 0xCF or byte == 0xF4:

@@ -37,7 +37,7 @@ class CallInsn(NamedTuple):
     slot: int | None = None
 
 
-_NONE = CallInsn(CallKind.NONE)
+NO_CALL = CallInsn(CallKind.NONE)
 _LAST_VADDR = (1 << 64) - 1
 LONGEST_INSN_BYTES = 15
 _PREFIXES = bytes((0x26, 0x2E, 0x36, 0x3E, *range(0x40, 0x50), *range(0x64, 0x68), 0xF2, 0xF3))  # REX among them
@@ -50,14 +50,14 @@ def call_ending_at(image: CodeView, return_address: int) -> CallInsn:
         code = bytes(image.read(return_address - size_bytes, size_bytes))
         if len(code) == size_bytes:
             return call_at_end(image, code, return_address)
-    return _NONE
+    return NO_CALL
 
 
 def call_at_end(image: CodeView, code: bytes, return_address: int) -> CallInsn:
     """Return what `call_ending_at` returns, from at most `LONGEST_CALL_BYTES` bytes before `return_address`."""
     if image.machine is Machine.AARCH64:
         return _aarch64(code[-4:], return_address)
-    indirect = _x86_64_indirect(code, return_address)
+    indirect = _x86_64_indirect(code, return_address) if 0xFF in code else NO_CALL
     if len(code) < 5 or code[-5] != 0xE8:
         return indirect
     target = (return_address + int.from_bytes(code[-4:], "little", signed=True)) & _LAST_VADDR
@@ -122,7 +122,7 @@ def _x86_64_indirect(code: bytes, end: int) -> CallInsn:
                 return CallInsn(CallKind.INDIRECT, slot=(end + displacement) & _LAST_VADDR)
             return CallInsn(CallKind.INDIRECT)
         at = code.rfind(0xFF, 0, at)
-    return _NONE
+    return NO_CALL
 
 
 def _operand_size(insn: bytes) -> int:
@@ -144,7 +144,7 @@ def _operand_size(insn: bytes) -> int:
 
 def _aarch64(code: bytes, end: int) -> CallInsn:
     if len(code) < 4:
-        return _NONE
+        return NO_CALL
     word = int.from_bytes(code, "little")
     if word >> 26 == 0b100101:  # bl
         displacement = (word & 0x3FFFFFF) << 2
@@ -154,4 +154,4 @@ def _aarch64(code: bytes, end: int) -> CallInsn:
     # blr, and blraa and its kind with pointer authentication
     if word & 0xFFFFFC1F == 0xD63F0000 or word & 0xFEFFF800 == 0xD63F0800:
         return CallInsn(CallKind.INDIRECT)
-    return _NONE
+    return NO_CALL

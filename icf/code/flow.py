@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _ROWS = 1 << 14  # of a batch of functions, unless one of them has more
 _LABELS = 1 << 8
 _FOUND = 1 << 14
+_LIMIT = 1 << 62  # of addresses of functions
 
 
 class Convention(NamedTuple):
@@ -46,9 +47,10 @@ def convention_of(image: AnyImage) -> Convention:
 
 
 class Flow:
-    """Follows functions in the code `text` at `vaddr`."""
+    """Follows functions in the code `text` at `vaddr`; `starts` are the functions that it may call, ascending."""
 
-    def __init__(self, image: AnyImage, text: memoryview, vaddr: int) -> None:
+    def __init__(self, image: AnyImage, text: memoryview, vaddr: int, starts: U64) -> None:
+        self._starts = starts[starts < _LIMIT].astype(np.int64)
         self._machine, self._text, self._vaddr = image.machine, text, vaddr
         *registers, self._arguments = convention_of(image)
         self._registers = registers
@@ -87,8 +89,8 @@ class Flow:
             while at < decoded:
                 follow(
                     self._rows.data, first_row.data, functions.data, at, decoded, facts.data, landings.data,
-                    edges.data, self._endless.data, label.data, nodes.data, origin.data, offset.data, memory.data,
-                    self._found.data, status.data, result.data,
+                    edges.data, self._endless.data, self._starts.data, label.data, nodes.data, origin.data, offset.data,
+                    memory.data, self._found.data, status.data, result.data,
                 )  # fmt: skip
                 at, count, short_of = result[: op.KNOWN].tolist()
                 found.append(self._found[:count].copy())

@@ -4,6 +4,7 @@
     mov ops(%rip), %rax     jmp  *%rax          leaves the function through any pointer
     mov 8(%rdi), %rax       jmp  *%rax          the same, but not through a vtable
     movslq (%rdx,%rax,4)    jmp  *%rax          a switch: stays in the function, and has no row here
+    lea f(%rip), %rbx       call *%rbx          a call of f, as `call f` is
 
 A slot is proven by following the values of registers from the entry of the function on (icf.code._flow). C code with
 tables of its own, whose address is the first word of what the first argument points to, looks just the same.
@@ -19,6 +20,7 @@ pointer is known to differ from its value on entry.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,9 +38,11 @@ from icf.sets import distinct, distinct_rows, is_in, union
 if TYPE_CHECKING:
     from icf.image import AnyImage
 
+LandingPads = Callable[[U64], tuple[I64, U64]]
 NO_SLOT = -1
 NO_OBJECT = -1
 PATH_COLUMNS = op.FOUND_COLUMN_COUNT - op.FOUND_ROOT
+_LONGEST_CALL_BYTES = 8
 _ROUNDS = 8  # of finding switches: some are in code that others lead to
 _LIMIT = 1 << 62  # of addresses, so that sums fit 64 bits
 _NO_EDGES: I64 = np.empty((0, 2), np.int64)
@@ -63,10 +67,20 @@ class Indirect(NamedTuple):
     holder_end: U64  # return address of that call; the address of a jump
     holder_register: I64
     holder_offset: I64  # from where the register points to, to the object
+    known_end: U64  # return address of a call whose target one instruction has put into its register
+    known_target: U64  # the function, one of `starts`; 0 where a fixed place in memory holds its address
+    known_place: U64  # that place, or 0
+    known_source: U64  # the address of that instruction, which may be the call
 
 
-def find_indirect(image: AnyImage, starts: U64, ends: U64, parts: U64) -> Indirect:
-    """Follow the functions `starts`..`ends`; those at `parts` belong to others. All three columns ascend."""
+def find_indirect(
+    image: AnyImage, starts: U64, ends: U64, parts: U64, landing_pads: LandingPads | None = None
+) -> Indirect:
+    """Follow the functions `starts`..`ends`; those at `parts` belong to others. All three columns ascend.
+
+    `landing_pads` returns where exceptions enter functions, by their starts, and the functions of which that is not
+    known; without it no call has a known target.
+    """
     tables = JumpTables(image)
     found: list[Indirect] = []
     landings = find_landings(image, starts, ends, parts)
@@ -83,14 +97,16 @@ def find_indirect(image: AnyImage, starts: U64, ends: U64, parts: U64) -> Indire
         bounds = np.searchsorted(places, functions)
         functions = functions[bounds[:, 1] > bounds[:, 0]]
         if len(functions):
-            code = _Section(image, text, section.vaddr, functions, places, is_jump, parts)
+            code = _Section(image, text, section.vaddr, functions, places, is_jump, parts, starts, landing_pads)
             found.append(code.follow(tables, landings))
     if not found:
         none, nothing, paths = np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((0, PATH_COLUMNS), np.int64)
-        return Indirect(none, nothing, paths, none, nothing, paths, none, none, none, nothing, nothing)
+        return Indirect(
+            none, nothing, paths, none, nothing, paths, none, none, none, nothing, nothing, none, none, none, none
+        )
     columns = [np.concatenate(column) for column in zip(*found, strict=True)]
-    orders = [np.argsort(columns[at], kind="stable") for at in (0, 3, 7)]
-    return Indirect(*(column[orders[(at >= 3) + (at >= 7)]] for at, column in enumerate(columns)))
+    orders = [np.argsort(columns[at], kind="stable") for at in (0, 3, 7, 11)]
+    return Indirect(*(column[orders[(at >= 3) + (at >= 7) + (at >= 11)]] for at, column in enumerate(columns)))
 
 
 class Switch(NamedTuple):
@@ -108,7 +124,7 @@ def find_switches(image: AnyImage, start: int, end: int) -> list[Switch]:
             tables, function = JumpTables(image), np.array([[start, end]], np.int64)
             nowhere, nothing = np.empty(0, np.int64), np.empty(0, np.bool_)
             contents, parts = section.code, np.empty(0, np.uint64)
-            code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts)
+            code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts, parts, None)
             rows = code.find_switches(np.zeros(1, np.int64), tables)[:, op.FOUND_AT : op.FOUND_MORE + 1].tolist()
             return sorted(Switch(jump, table[0], tuple(tables.entries(*table).tolist())) for jump, *table in rows)
     return []
@@ -118,16 +134,29 @@ class _Section:
     """The functions of one section that have such calls or jumps."""
 
     def __init__(
-        self, image: AnyImage, text: memoryview, vaddr: int, functions: I64, places: I64, is_jump: Mask, parts: U64
+        self,
+        image: AnyImage,
+        text: memoryview,
+        vaddr: int,
+        functions: I64,
+        places: I64,
+        is_jump: Mask,
+        parts: U64,
+        starts: U64,
+        landing_pads: LandingPads | None,
     ) -> None:
+        self._parts, self._landing_pads = parts, landing_pads
+        self._unread_pads = np.empty(0, np.uint64)  # functions into which exceptions may lead anywhere
         self._text, self._vaddr = text, vaddr
         self._is_part = np.append(is_in(functions[:, 0].astype(np.uint64), parts), True)
         self._functions = functions  # start and end of each
         self._places, self._is_jump = places, is_jump  # where such a call or jump may be
-        self._flow = Flow(image, text, vaddr)
+        self._flow = Flow(image, text, vaddr, starts)
 
     def follow(self, tables: JumpTables, landings: I64) -> Indirect:
         """Follow them all; then follow those with switches again, with the targets of the switches.
+
+        So are those with calls of known targets, with the places where exceptions enter them.
 
         The register with the address of a table is often set before a loop, and code that only the table leads to
         goes on in the loop. So switches are searched for in reached code, which grows with each switch.
@@ -138,18 +167,36 @@ class _Section:
             stack != op.AS_ON_ENTRY
         )
         doubtful = distinct(self._owner_of_rows(rows[is_doubtful]))
-        if not len(doubtful):
+        is_followed = rows[:, op.FOUND_AT] - rows[:, op.FOUND_MORE] > _LONGEST_CALL_BYTES  # else the call is the source
+        again, edges = distinct(self._owner_of_rows(rows[self._are_known(rows) & is_followed])), _NO_EDGES
+        if len(again) and self._landing_pads is not None:
+            pads, self._unread_pads = self._landing_pads(
+                union(self._functions[again, 0].astype(np.uint64), self._parts)
+            )
+            landings = union(landings, pads)
+            again = again[is_in(again, distinct(self._owner(pads)))]
+        if len(doubtful):
+            tables.meet(rows[kind == op.JUMPS_BY_TABLE, op.FOUND_SLOT])
+            edges = _edges(_targets_of(self.find_switches(doubtful, tables), tables))
+            owner = self._owner(edges[:, 1])
+            elsewhere = owner != self._owner(edges[:, 0])
+            landings = union(landings, edges[elsewhere, 1])
+            again = union(union(again, doubtful), owner[elsewhere & (owner >= 0)])
+            edges = edges[~elsewhere]
+        if not len(again):
             return self._interpret(rows, status, _NO_EDGES)
-        tables.meet(rows[kind == op.JUMPS_BY_TABLE, op.FOUND_SLOT])
-        edges = _edges(_targets_of(self.find_switches(doubtful, tables), tables))
-        owner = self._owner(edges[:, 1])
-        elsewhere = owner != self._owner(edges[:, 0])
-        landings = union(landings, edges[elsewhere, 1])
-        again = union(doubtful, owner[elsewhere & (owner >= 0)])
-        edges = edges[~elsewhere]
         new, status[again] = self._flow.follow(self._functions[again], landings, edges)
         rows = np.concatenate([rows[~is_in(self._owner_of_rows(rows), again)], new])
         return self._interpret(rows, status, edges)
+
+    def _are_known(self, rows: U64) -> Mask:
+        """Return which rows are calls whose target one instruction says, outside of outlined parts."""
+        kind = rows[:, op.FOUND]
+        found = np.zeros(len(rows), np.bool_)
+        if self._landing_pads is not None:
+            found = (kind == op.CALLS_FUNCTION) | (kind == op.CALLS_FIXED)
+            found[found] = ~self._is_part[self._owner_of_rows(rows[found])]
+        return found
 
     def find_switches(self, doubtful: I64, tables: JumpTables) -> U64:
         """Return jumps through tables in some of the functions, as rows of the kernel."""
@@ -178,9 +225,13 @@ class _Section:
         return np.where((row >= 0) & (vaddrs < self._functions[np.maximum(row, 0), 1]), row, -1)
 
     def _owner_of_rows(self, rows: U64) -> I64:
-        return self._owner(rows[:, op.FOUND_AT].astype(np.int64) - (rows[:, op.FOUND] == op.CALLS_VALUE))
+        kind = rows[:, op.FOUND]
+        is_end = (kind == op.CALLS_VALUE) | (kind == op.CALLS_FUNCTION) | (kind == op.CALLS_FIXED)
+        return self._owner(rows[:, op.FOUND_AT].astype(np.int64) - is_end)
 
     def _interpret(self, rows: U64, status: U8, edges: I64) -> Indirect:
+        known = rows[self._are_known(rows)]
+        rows = rows[(rows[:, op.FOUND] != op.CALLS_FUNCTION) & (rows[:, op.FOUND] != op.CALLS_FIXED)]
         is_holder = rows[:, op.FOUND] == op.HOLDS_OBJECT
         holders, rows = rows[is_holder], _join(rows[~is_holder])
         owner = self._owner_of_rows(rows)
@@ -211,6 +262,11 @@ class _Section:
         calls, leaves = is_call, by_value & (stack != op.MOVED) | by_table
         fixed = np.where(is_fixed, rows[:, op.FOUND_SLOT], np.uint64(0))
         unread = self._unread(status)
+        starts = self._functions[:, 0].astype(np.uint64)
+        is_sound = ~spoiled[:-1] & ~is_in(starts, self._unread_pads)
+        # a part of a function whose landing pads are not known may jump anywhere in it
+        known = known[is_sound[self._owner_of_rows(known)] & (not is_in(self._unread_pads, self._parts).any())]
+        by_memory = known[:, op.FOUND] == op.CALLS_FIXED
         return Indirect(
             rows[calls, op.FOUND_AT],
             slot[calls].astype(np.int64) - 1,
@@ -223,6 +279,10 @@ class _Section:
             holders[:, op.FOUND_AT] + holders[:, op.FOUND_MORE],
             holders[:, op.FOUND_ROOT].astype(np.int64) - 1,
             holders[:, op.FOUND_OFFSET].astype(np.int64),
+            known[:, op.FOUND_AT],
+            np.where(by_memory, np.uint64(0), known[:, op.FOUND_SLOT]),
+            np.where(by_memory, known[:, op.FOUND_SLOT], np.uint64(0)),
+            known[:, op.FOUND_MORE],
         )
 
     def _unread(self, status: U8) -> U64:

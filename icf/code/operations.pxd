@@ -47,6 +47,8 @@ cdef enum:
     JUMPS_TO_FIXED = 0x4
     JOINS_VALUE = 0x5
     HOLDS_OBJECT = 0x6
+    CALLS_FUNCTION = 0x7
+    CALLS_FIXED = 0x8
     TAIL_ROWS = 0x18
     AS_ON_ENTRY = 0x0
     MOVED = 0x1

@@ -26,7 +26,7 @@ The rest, one column after the other, all ULEB128 unless noted:
     checksum        4 bytes for each function: CRC-32 of its code, operands taken for 0
     alias           one for each alias: its name
     operand         distance << 2 | kind: from the last operand of the function, or its start
-    callee          0: not a call; else (name + 1) << 1 | is_local
+    callee          0: neither a call nor a load from the GOT; else (name + 1) << 1 | is_local
     pool            strings, each with its NUL; names and the source file are offsets into it
 
 An operand is a field that a relocation fills in, so the linker may change the bytes around it:
@@ -58,7 +58,7 @@ class Operand(NamedTuple):
 
     offset: int  # from the start of the function
     kind: int
-    callee: str = ""  # of a call or jump
+    callee: str = ""  # of a call or jump; of a load from the GOT what it loads the address of
     is_local: bool = False  # the callee is a local function of the same object
 
 

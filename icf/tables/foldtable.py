@@ -22,8 +22,10 @@ from icf.contents import Contents, string_at
 from icf.model import (
     ALL_MEMBERS,
     ANY_POINTER,
+    Callback,
     ClassFlag,
     DieOffset,
+    Evidence,
     FoldClass,
     ImageFlag,
     Member,
@@ -42,6 +44,7 @@ from icf.sets import distinct
 
 _CLASS_FLAGS = tuple(map(ClassFlag, range(2 * max(ClassFlag))))  # by number: the enum's own look-up takes long
 _MEMBER_FLAGS = tuple(map(MemberFlag, range(2 * max(MemberFlag))))
+_NO_ROWS: U64 = np.empty(0, np.uint64)
 
 
 class IcfColumns(NamedTuple):
@@ -76,6 +79,10 @@ class IcfColumns(NamedTuple):
     object_member: U64  # member row + 1; 0: every member; ascending within an object
     object_type: U64  # row
     vcall_object: U64  # for each record of .debug_vcall, as pointer_object
+    callback_site: U64 = _NO_ROWS  # does not descend
+    callback_caller: U64 = _NO_ROWS  # member row + 1; 0: every function that makes the call; ascending within a site
+    callback_callee: U64 = _NO_ROWS  # member row
+    callback_evidence: U8 = np.empty(0, np.uint8)
 
     def name(self, name_offset: int) -> str:
         """Return the name at an offset of the name space."""
@@ -100,6 +107,7 @@ class IcfTable:
         types: Sequence[ObjectType] = (),
         objects: Sequence[TypedObject] = (),
         vcall_objects: Sequence[int] = (),
+        callbacks: Sequence[Callback] = (),
         image_flags: ImageFlag = ImageFlag.NONE,
         code_digest: bytes = b"",
         columns: IcfColumns | None = None,
@@ -115,9 +123,10 @@ class IcfTable:
             self.vtables = tuple(sorted(vtables))
             self.types, self.objects = tuple(types), tuple(objects)
             self.vcall_objects = tuple(vcall_objects) or (0,) * len(vcall_evidence)
+            self.callbacks = tuple(sorted(callbacks, key=_order_of_callback))
             columns = _columns_of(
                 self.classes, self.tail_calls, self.pointer_jumps, self.vtables, self.types, self.objects,
-                self.vcall_objects,
+                self.vcall_objects, self.callbacks,
             )  # fmt: skip
         self.columns = columns
         self.class_vaddr, self.class_size = columns.class_vaddr, columns.class_size
@@ -132,7 +141,7 @@ class IcfTable:
     def _parts(self) -> tuple[object, ...]:
         return (
             self.classes, self.tail_calls, self.pointer_jumps, self.vtables, self.evidence, self.vcall_evidence,
-            self.types, self.objects, self.vcall_objects, self.image_flags, self.code_digest,
+            self.types, self.objects, self.vcall_objects, self.callbacks, self.image_flags, self.code_digest,
         )  # fmt: skip
 
     __hash__ = None  # type: ignore[assignment]  # columns are arrays
@@ -225,6 +234,16 @@ class IcfTable:
         return tuple(self.columns.vcall_object.tolist())
 
     @cached_property
+    def callbacks(self) -> tuple[Callback, ...]:
+        """All functions that callers pass to imports that call them back, by return address."""
+        columns = self.columns
+        callers: list[MemberRef | None] = list(self._refs(np.maximum(columns.callback_caller, 1) - np.uint64(1)))
+        for at in np.flatnonzero(columns.callback_caller == 0).tolist():
+            callers[at] = None
+        sites, evidence = map(Vaddr, columns.callback_site.tolist()), map(Evidence, columns.callback_evidence.tolist())
+        return tuple(map(Callback, sites, callers, self._refs(columns.callback_callee), evidence))
+
+    @cached_property
     def vtables(self) -> tuple[Vtable, ...]:
         """All vtables, by address."""
         columns = self.columns
@@ -301,6 +320,7 @@ def _columns_of(
     types: Sequence[ObjectType],
     objects: Sequence[TypedObject],
     vcall_objects: Sequence[int],
+    callbacks: Sequence[Callback],
 ) -> IcfColumns:
     """Return the columns of given classes, all names in a pool. Raise ValueError if the classes break the format."""
     pool = _Pool()
@@ -360,7 +380,15 @@ def _columns_of(
         object_member=_u64([0 if row.member is None else row_of(row.member) + 1 for each in objects for row in each]),
         object_type=_u64([row.type for each in objects for row in each]),
         vcall_object=_u64(vcall_objects),
+        callback_site=_u64([call.call_site for call in callbacks]),
+        callback_caller=_u64([0 if call.caller is None else row_of(call.caller) + 1 for call in callbacks]),
+        callback_callee=_u64([row_of(call.callee) for call in callbacks]),
+        callback_evidence=np.array([call.evidence for call in callbacks], np.uint8),
     )
+
+
+def _order_of_callback(call: Callback) -> tuple[int, MemberRef]:
+    return call.call_site, call.caller or MemberRef(-1, 0)
 
 
 def _starts(parts: Iterable[Sequence[object]]) -> U64:

@@ -4,18 +4,20 @@
 address, which of them a pointer can reach, where one tail-calls another, and the evidence of each record. A reader of
 the proposal's tables alone ignores this section and still works.
 
-Version 5, little endian, one unit that fills the section. Its header:
+Version 6, little endian, one unit that fills the section. Its header:
 
     unit_length     4 bytes, or 0xffffffff and 8
-    version         1 byte, 5
+    version         1 byte, 6; 5 in a table without callbacks
     address_size    1 byte, 4 or 8: no address in the table needs more
     image_flags     4 bytes, icf.model.ImageFlag
     code_digest     16 bytes: the digest of the code that the table is about (`Image.code_digest`); zeros: not known
-    counts          14 ULEB128: classes, members, aliases, tail calls, pointer jumps, vtables, slots,
+    counts          15 ULEB128: classes, members, aliases, tail calls, pointer jumps, vtables, slots,
                     evidence bytes, evidence bytes of .debug_vcall, pool bytes,
-                    object types, groups of them, objects, rows of them
+                    object types, groups of them, objects, rows of them, callbacks
 
-The reader also reads version 4, which had no object types, and 3, which had neither image_flags nor code_digest.
+A table without callbacks is written as version 5, which lacks their count and their columns, so that an older reader
+reads it. The reader also reads version 4, which had no object types, and 3, which had neither image_flags nor
+code_digest.
 (Version 2 had no vtables and no jumps through pointers.)
 
 Then one column after the other. Columns rather than records, because a run of ULEB128 numbers is
@@ -48,6 +50,10 @@ decoded by one loop of a kernel, and because neighbours of one kind are close: m
     object_rows     ULEB128, how many rows an object has; 1 or more
     object_member   ULEB128, difference within the object: the member that a row is about, plus 1; 0: every member
     object_type     signed difference: the type of the object in that member
+    callback_site   ULEB128, difference: return address of a call of an import that calls back
+    callback_caller ULEB128, member whose call it is, plus 1; 0: whichever. Ascending at one address, no two alike
+    callback_callee ULEB128, the member that it is given to call back
+    callback_evidence  1 byte, icf.model.Evidence
     evidence        1 byte for up to 32 records in a row, see below
     evidence_vcall  the same for .debug_vcall
     vcall_object    ULEB128 for each record of .debug_vcall, as pointer_object
@@ -74,6 +80,9 @@ other slots are left out. A member that is flagged VIRTUAL and is in no listed s
 **Object types** are classes that all of the program knows: an object of such a type points to a vtable of one of its
 groups. Members of one body may be given objects of different types, so each has a row.
 
+**Callbacks** are functions that a caller passes to an import like `qsort` (`icf.code.callbacks`), which calls them
+before it returns, if they are merged or reach a merged function.
+
 **Evidence**: `(repeat - 1) << 3 | kind`, kind an icf.model.Evidence. Call-site records come in long
 stretches of one evidence. Runs are capped so that a byte never stands for more than 32: a count of
 2**60 cannot be claimed in a few bytes, and the worst case costs one byte a record.
@@ -99,8 +108,8 @@ from icf.tables.foldtable import IcfColumns, IcfTable
 
 __all__ = ["IcfColumns", "IcfHeader", "IcfTable", "encode_icf", "parse_icf", "parse_icf_header", "place_names"]
 
-VERSION = 5
-_WITHOUT_TYPES, _WITHOUT_DIGEST = 4, 3  # the versions before
+VERSION = 6
+_WITHOUT_CALLBACKS, _WITHOUT_TYPES, _WITHOUT_DIGEST = 5, 4, 3  # the versions before
 _U64_MAX = 0xFFFFFFFFFFFFFFFF
 _RUN_MAX = 32
 _SLOT_LIMIT = 1 << 32  # so that no sum of them wraps
@@ -146,6 +155,7 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int] | None = No
         member_name, alias_name, pool = _place_names_again(columns, debug_str_offsets)
     runs, vcall_runs = _evidence_runs(table.evidence), _evidence_runs(table.vcall_evidence)
     address_size = 8
+    has_callbacks = len(columns.callback_site) > 0
     counts = np.array(
         [
             len(columns.class_vaddr),
@@ -162,11 +172,12 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int] | None = No
             len(columns.type_group),
             len(columns.object_start) - 1,
             len(columns.object_type),
+            *([len(columns.callback_site)] if has_callbacks else []),
         ],
         np.uint64,
     )
     body = [
-        bytes([VERSION, address_size]),
+        bytes([VERSION if has_callbacks else _WITHOUT_CALLBACKS, address_size]),
         int(table.image_flags).to_bytes(4, "little"),
         table.code_digest.ljust(DIGEST_BYTES, b"\0"),
         _ulebs(counts),
@@ -196,6 +207,10 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int] | None = No
         _ulebs(np.diff(columns.object_start)),
         _ulebs(_within(columns.object_member, columns.object_start)),
         _ulebs(_signed_differences(columns.object_type)),
+        _ulebs(_differences(columns.callback_site)),
+        _ulebs(columns.callback_caller),
+        _ulebs(columns.callback_callee),
+        columns.callback_evidence.tobytes(),
         runs,
         vcall_runs,
         _ulebs(columns.vcall_object),
@@ -232,6 +247,7 @@ class _Parser:
         has_types = header.version > _WITHOUT_TYPES
         names = ("object types", "groups of them", "objects", "rows of them") if has_types else ()
         type_count, group_count, object_count, row_count = [*map(self._count, names), 0, 0, 0, 0][:4]
+        callback_count = self._count("callbacks") if header.version > _WITHOUT_CALLBACKS else 0
 
         class_vaddr = self._ascending("class_vaddr", class_count, address_max)
         self._check(class_vaddr[1:] > class_vaddr[:-1], "class has the address of the class above", first=1)
@@ -282,6 +298,15 @@ class _Parser:
         object_member = _summed(object_member, object_start)
         object_type = self._signed("object_type", row_count)
         self._check(object_type < type_count, f"object_type is not one of the {type_count} types")
+        callback_site = self._ascending("callback_site", callback_count, address_max)
+        callback_caller = self._ulebs("callback_caller", callback_count)
+        self._check(
+            callback_caller <= member_count, f"callback_caller names a member beyond the {member_count} there are"
+        )
+        is_other = (callback_site[1:] > callback_site[:-1]) | (callback_caller[1:] > callback_caller[:-1])
+        self._check(is_other, "callback has the call site of the one above, and no higher caller", first=1)
+        callback_callee = self._members("callback_callee", self._ulebs("callback_callee", callback_count), member_count)
+        callback_evidence = self._kinds("callback_evidence", callback_count)
         evidence = self._evidence("evidence", run_count)
         vcall_evidence = self._evidence("evidence_vcall", vcall_run_count)
         vcall_object = self._ulebs("vcall_object", len(vcall_evidence) if has_types else 0)
@@ -298,6 +323,7 @@ class _Parser:
             pointer_object if has_types else np.zeros(pointer_count, np.uint64),
             type_start, type_group, object_start, object_member, object_type,
             vcall_object if has_types else np.zeros(len(vcall_evidence), np.uint64),
+            callback_site, callback_caller, callback_callee, callback_evidence,
         )  # fmt: skip
         return IcfTable(
             evidence=evidence,
@@ -392,11 +418,21 @@ class _Parser:
         self._bound(column, run_count)
         runs = np.frombuffer(self._reader.take(run_count), np.uint8)
         kinds = runs & np.uint8(7)
+        self._check_kinds(column, kinds, start)
+        return np.repeat(kinds, (runs >> 3) + 1).tobytes()
+
+    def _kinds(self, column: str, count: int) -> U8:
+        start = self._reader.pos
+        self._bound(column, count)
+        kinds = np.frombuffer(self._reader.take(count), np.uint8)
+        self._check_kinds(column, kinds, start)
+        return kinds
+
+    def _check_kinds(self, column: str, kinds: U8, start: int) -> None:
         wrong = (kinds == 0) | (kinds > _EVIDENCE_MAX)
         if wrong.any():
             row = int(np.argmax(wrong))
             raise self._reader.error(f"{column} names evidence {int(kinds[row])}, which is not known", start + row)
-        return np.repeat(kinds, (runs >> 3) + 1).tobytes()
 
     def _bound(self, column: str, count: int) -> None:
         if count > self._reader.remaining:
@@ -421,7 +457,7 @@ def _read_header(reader: Reader) -> IcfHeader:
     if unit_length != reader.remaining:
         raise reader.error(f"unit length is {unit_length}, {reader.remaining} bytes are left", 0)
     version = reader.u8()
-    if version not in (_WITHOUT_DIGEST, _WITHOUT_TYPES, VERSION):
+    if not _WITHOUT_DIGEST <= version <= VERSION:
         known = f"only {_WITHOUT_DIGEST} to {VERSION} are known"
         hint = "a newer icf has written it" if version > VERSION else "link the program again, then run 'icf pass'"
         raise reader.error(f"table has version {version}, {known}", reader.pos - 1, hint=hint)

@@ -19,7 +19,8 @@ Sites of one DIE are in the order of the code with gcc and clang: 70,000 pairs o
 exception. The kept function's own sites, whose addresses are known, have to show the same before the rule is used.
 The parts of a function (hot and cold) have an order of their own; there only the first case counts.
 
-The calls are counted in a superset (see body_branches): a byte sequence that only looks like a call of T makes
+Calls through registers are at hand where the code shows their target; gcc has call sites for them, clang none with a
+callee. The others are counted in a superset (see body_branches): a byte sequence that only looks like a call of T makes
 the count too high and costs a record. It cannot make one. A function may be described by several DIEs, a copy in
 each unit, of which one is the copy that was folded. A DIE with a site that fits no branch of the body is not that
 copy's: inlining differs from unit to unit. Nothing shows which of the others is, so these have to agree.
@@ -33,7 +34,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from icf.columns import I64
+from icf.columns import I64, U64
 from icf.dwarf.scan import Functions
 from icf.dwarf.sites import Site, read_sites
 from icf.model import Evidence
@@ -100,6 +101,8 @@ def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Bo
     rows = rows[np.argsort(reach.source[rows], kind="stable")]
     calls = np.array(list(reach.stub_symbol), np.int64)
     stub_target = dict(zip(reach.end[calls].tolist(), reach.target[calls].tolist(), strict=True))
+    known = np.flatnonzero(reach.operand != 0)
+    by_register = reach.end[known], reach.target[known]
     parts = _Parts(linked.functions)
     for vaddr, first, end in zip(*(column.tolist() for column in runs(reach.source[rows])), strict=True):
         own = rows[first:end]
@@ -116,7 +119,7 @@ def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Bo
             own.tolist(), reach.is_jump[own].tolist(), reach.target[own].tolist(), strict=True
         ):
             body.branches.setdefault((is_jump, target), []).append(row)
-        if _read_code(linked, body, parts, stub_target):
+        if _read_code(linked, body, parts, stub_target, by_register):
             yield body
 
 
@@ -140,8 +143,13 @@ class _Parts:
         return bool((self._functions.part[self.rows(dies)] > 0).any())
 
 
-def _read_code(linked: Linked, body: _Body, parts: _Parts, stub_target: dict[int, int]) -> bool:
-    """Find all branches of the body, all parts of it; False if some of its code is not known."""
+def _read_code(
+    linked: Linked, body: _Body, parts: _Parts, stub_target: dict[int, int], by_register: tuple[U64, U64]
+) -> bool:
+    """Find all branches of the body, all parts of it; False if some of its code is not known.
+
+    `by_register` are return addresses and targets of calls through registers.
+    """
     functions = linked.functions
     rows = parts.rows(body.kept_dies)
     ranges = set(zip(functions.low[rows].tolist(), functions.high[rows].tolist(), strict=True))
@@ -151,7 +159,9 @@ def _read_code(linked: Linked, body: _Body, parts: _Parts, stub_target: dict[int
         found = find_body_branches(linked.image, low, high)
         if found is None:
             return False
-        for is_jump, branches in ((_CALL, found.calls), (_JUMP, found.jumps)):
+        first, last = np.searchsorted(by_register[0], np.array([low, high], np.uint64), side="right").tolist()
+        calls = [*found.calls, *zip(*(column[first:last].tolist() for column in by_register), strict=True)]
+        for is_jump, branches in ((_CALL, calls), (_JUMP, found.jumps)):
             for end, target in branches:
                 target = target if is_jump else stub_target.get(end, target)
                 targets[is_jump].add(target)

@@ -33,6 +33,7 @@ from linkpass.evidence.records import Statements
 from linkpass.evidence.slots import Slots
 from linkpass.linked import Linked
 
+_OPERAND_BYTES = 4
 _RUNTIME_SOURCES = frozenset(("", "crtstuff.c"))
 RELA_SECTION = f".rela{SECTION}"  # with --emit-relocs
 
@@ -143,7 +144,7 @@ class Annotations:
         reader = _Reader(linked, self, statements)
         branches: dict[int, list[_Branch]] = {}
         matter = np.flatnonzero((reach.source != 0) & is_in(reach.target, linked.vaddrs))
-        columns = slots.first, reach.end, reach.target, reach.is_jump
+        columns = slots.first, reach.end, reach.target, reach.is_jump, reach.operand
         rows = zip(*(column[matter].tolist() for column in columns), strict=True)
         for source, row in zip(reach.source[matter].tolist(), rows, strict=True):
             branches.setdefault(source, []).append(_Branch(*row))
@@ -159,6 +160,7 @@ class _Branch(NamedTuple):
     end: int
     target: int
     is_jump: bool
+    by_register: int  # operand of a call through a register, 0 else
 
 
 class _Reader:
@@ -171,7 +173,9 @@ class _Reader:
         linked, statements = self._linked, self._statements
         callers = _callers(linked, source, placed)
         operands = {operand.offset: operand for operand in placed.function.operands}
-        for slot, end, target, is_jump in branches:
+        for slot, end, target, is_jump, by_register in branches:
+            if by_register:
+                end = by_register + _OPERAND_BYTES
             # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
             distances = (4, 3) if is_jump and linked.image.machine is Machine.X86_64 else (4,)
             operand = next((operands[at] for d in distances if (at := end - source - d) in operands), None)
@@ -179,6 +183,8 @@ class _Reader:
                 callee = _called(operand.callee, self._source(placed) if operand.is_local else "")
             elif is_jump and target == source:
                 statements.loops += [slot + caller for caller in callers]
+                continue
+            elif by_register:
                 continue
             else:  # the assembler has resolved it
                 callee = self._annotations.beside(placed, target - source)

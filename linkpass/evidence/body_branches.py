@@ -3,8 +3,8 @@
 As in icf.code._branches every position is tried as the start of an instruction, so that no branch is missed. The result
 is thus a superset, and right for statements of the form "nothing else in here can be a call of f".
 
-On x86-64 a call through a slot of the GOT (-fno-plt) names its callee like a direct call does; calls through a
-register never have a callee in DWARF.
+On x86-64 a call through a slot of the GOT (-fno-plt) names its callee like a direct call does. Calls through registers
+are not here (`linkpass.evidence.reach`).
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from icf.sets import difference, distinct, is_in
 from icf.tables.dcall import parse_dcall
 from icf.tables.place import file_with_tables
 from linkpass.evidence.aligned import from_folded_callers
+from linkpass.evidence.callbacks import Callback, Callbacks
 from linkpass.evidence.dwarf import from_call_sites, from_table
 from linkpass.evidence.reach import Reach, find_reach, fragment_owners
 from linkpass.evidence.records import UNKNOWN, Records
@@ -43,6 +44,7 @@ class Collected(NamedTuple):
     records: Records
     open_calls: I64  # slots of calls of merged bodies without a record
     open_jumps: I64  # and of jumps
+    callbacks: tuple[Callback, ...] = ()  # what callers pass to imports that call it back
 
 
 def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Annotations | None = None) -> Collected:
@@ -52,6 +54,7 @@ def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Ann
     linked.finder.prepare(difference(np.concatenate([reach.source, reach.target]), linked.vaddrs))
     slots = Slots.of(linked.member_counts(reach.source))
     records = Records(slots)
+    callbacks = Callbacks(linked, reach)
     _stub_calls(linked, reach, records)
     if annotations is not None:
         records.merge(annotations.statements(linked, reach, slots))
@@ -62,15 +65,22 @@ def collect(linked: Linked, objects: LinkObjects | None = None, annotations: Ann
     relocations = from_relocations(linked, reach, slots)
     if relocations is not None:
         records.merge(relocations)
+        given = from_relocations(linked, callbacks.reach, callbacks.records.slots)
+        if given is not None:
+            callbacks.records.merge(given)
     if objects is not None:
         from linkpass.evidence.object import from_objects
 
         for _ in range(2):  # the first round may find functions that the image does not name, which call others
             records.merge(from_objects(linked, reach, objects, records))
+            if len(callbacks):
+                callbacks.records.merge(from_objects(linked, callbacks.reach, objects, callbacks.records))
             records.make_room(Slots.of(linked.member_counts(reach.source)))
+            callbacks.make_room()
     records.merge(from_call_sites(linked, reach, records.slots, linked.sites))
     records.merge(from_folded_callers(linked, reach, records))
-    return Collected(reach, records, _complete_calls(linked, reach, records), _complete_jumps(linked, reach, records))
+    open_calls, open_jumps = _complete_calls(linked, reach, records), _complete_jumps(linked, reach, records)
+    return Collected(reach, records, open_calls, open_jumps, tuple(callbacks.found()))
 
 
 def _outlined_functions(linked: Linked, reach: Reach) -> None:

@@ -8,7 +8,8 @@ that its body stands for:
     object   section of g     ... call ?      relocation at the same place in g: symbol h
     record   at R, in g: h    if h is one of the functions at T
 
-A call of a local function is relocated against its section, or a symbol that only the object has; either way the
+A call through a register has the relocation of the instruction that forms or loads the address. A call of a local
+function is relocated against its section, or a symbol that only the object has; either way the
 place identifies the function. The assembler resolves a call within its own section, as of a local function
 that calls itself: the object then has the operand already.
 """
@@ -33,8 +34,10 @@ from linkpass.evidence.records import Records, Statements
 from linkpass.linked import Linked, Place
 from linkpass.objects.code import Relocation
 from linkpass.objects.functions import LinkObjects, wanted_member
+from linkpass.relocation_types import FUNCTION_LOADS
 
-_OPERAND_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (280, 282, 283)}
+# of calls and jumps, and of `lea` and `add`, which form an address
+_OPERAND_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (277, 280, 282, 283)}
 
 
 class _Branch(NamedTuple):
@@ -44,6 +47,7 @@ class _Branch(NamedTuple):
     end: int
     target: int
     is_jump: bool
+    operand: int  # of a call through a register, 0 else
 
 
 def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Records) -> Statements:
@@ -60,19 +64,19 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
     entries = _operands(linked, objects, np.array(functions, np.int64), pairs)
     callees = _Callees(linked, objects)
     stated: list[tuple[int, int]] = []  # slot, callee
-    types = _OPERAND_TYPES[linked.image.machine]
+    types, loads = _OPERAND_TYPES[linked.image.machine], FUNCTION_LOADS[linked.image.machine]
     relocations = iter(objects.code.entries(entries[entries >= 0]))
     for (caller, branch), function, has_entry in zip(pairs, functions, (entries >= 0).tolist(), strict=True):
         if not has_entry:
             if branch.is_jump and branch.target == caller.vaddr:
                 statements.loops.append(branch.slot)
                 continue
-            if not objects.has_operand(function, linked.image, branch.end, caller.vaddr):
+            if branch.operand or not objects.has_operand(function, linked.image, branch.end, caller.vaddr):
                 continue
             found = callees.beside(function, branch.target - caller.vaddr, branch.target)
         else:
             relocation = next(relocations)
-            if relocation.type not in types:
+            if relocation.type not in (loads if branch.operand else types):
                 continue
             found = callees.of(relocation, branch.target)
         if len(found) == 1:
@@ -91,16 +95,18 @@ def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Pl
     branches = records.slots.branch[slots]
     matter = (reach.source[branches] != 0) & is_in(reach.target[branches], linked.vaddrs)
     slots, branches = slots[matter], branches[matter]
-    branch_columns = reach.source, reach.end, reach.target, reach.is_jump
+    branch_columns = reach.source, reach.end, reach.target, reach.is_jump, reach.operand
     columns = slots, records.slots.member[slots], *(column[branches] for column in branch_columns)
-    for slot, member, source, end, target, is_jump in zip(*(column.tolist() for column in columns), strict=True):
-        unknown.setdefault(Place(source, member), []).append(_Branch(slot, end, target, is_jump))
+    for slot, member, source, *branch in zip(*(column.tolist() for column in columns), strict=True):
+        unknown.setdefault(Place(source, member), []).append(_Branch(slot, *branch))
     return unknown
 
 
 def _operands(linked: Linked, objects: LinkObjects, functions: I64, pairs: list[tuple[Place, _Branch]]) -> I64:
     """Return the relocation of each branch's operand in the caller's function, -1 if it has none."""
-    ends = np.array([branch.end - caller.vaddr for caller, branch in pairs], np.int64)
+    ends = np.array(
+        [(branch.operand + 4 if branch.operand else branch.end) - caller.vaddr for caller, branch in pairs], np.int64
+    )
     entries = objects.code.relocations_at(functions, ends - 4)
     if linked.image.machine is Machine.X86_64:
         # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop

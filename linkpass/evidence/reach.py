@@ -7,6 +7,13 @@ call's return address, so such calls matter, too. The functions that matter are 
     + bodies that jump into the set     until nothing is added: the loop adds a body once, so it ends
     + PLT stubs of these                a call through one is a call of the symbol it imports
 
+A call through a register counts as a direct one where the code shows what the register holds (icf.code.indirect):
+
+    mov f@GOTPCREL(%rip), %rbx      linkers make it lea f(%rip), %rbx
+    call *%rbx                      clang does so with -fno-plt, where a function is called more than once
+
+Its relocation is that of the instruction which forms or loads the address: the `operand` of the call.
+
 Bodies with a jump through a pointer, and those that tail-call them, may reach a merged body, too. A direct call of one
 names its address, so it needs no record; but a pointer or a vtable may lead to it.
 
@@ -22,9 +29,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.code.branch_kinds import CONDITIONAL_JUMP
+from icf.code.branch_kinds import CALL, CONDITIONAL_JUMP
 from icf.code.branches import Branches, find_branches
+from icf.code.operands import find_operands
 from icf.columns import U8, U64, Mask
+from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.sets import is_in
 from linkpass.linked import Linked
@@ -43,6 +52,7 @@ class Reach(NamedTuple):
     source: U64  # the body that holds it, 0 if none
     target: U64  # the body that it leads to, stubs resolved
     is_jump: Mask
+    operand: U64  # of a call through a register: where the address that it calls has its relocation; else 0
     stub_symbol: dict[int, str]  # calls through a stub: row of the branch -> imported symbol
     entered_from_nowhere: frozenset[int]  # bodies of `wanted` that code in no body may jump to
 
@@ -50,6 +60,11 @@ class Reach(NamedTuple):
     def calls(self) -> slice:
         """The rows of calls."""
         return slice(0, len(self.end) - int(self.is_jump.sum()))
+
+    def by_register(self) -> dict[int, int]:
+        """Return the targets of calls through registers, by return address."""
+        rows = np.flatnonzero(self.operand != 0)
+        return dict(zip(self.end[rows].tolist(), self.target[rows].tolist(), strict=True))
 
     @property
     def jumps(self) -> slice:
@@ -74,32 +89,53 @@ def find_reach(linked: Linked) -> Reach:
 
     stubs = {stub: body for stub, body in _local_stubs(linked).items() if body in called}
     targets = np.array(sorted(called | set(stubs)), np.uint64)
-    calls = find_branches(image, targets, none)
+    calls, operand = _with_registers(image, find_branches(image, targets, none), pointers, targets)
     target = calls.target.copy()
     stub_symbol: dict[int, str] = {}
     if stubs:
         for row in np.flatnonzero(is_in(target, np.array(sorted(stubs), np.uint64))).tolist():
             stub_symbol[row] = image.plt_stubs[int(target[row])]
             target[row] = stubs[int(target[row])]
+    no_operand = np.zeros(len(jumps.end), np.uint64)
     return Reach(
         wanted=frozenset(wanted),
         called=frozenset(called),
         pointers=pointers,
         end=np.concatenate([calls.end, jumps.end]),
-        size=_size_bytes(linked, np.concatenate([calls.kind, jumps.kind])),
+        size=_size_bytes(linked, np.concatenate([calls.kind, jumps.kind]), np.append(operand, no_operand)),
         source=np.concatenate([linked.bodies.starts_at(calls.end - np.uint64(1)), source]),
         target=np.concatenate([target, jumps.target]),
         is_jump=np.arange(len(calls.end) + len(jumps.end)) >= len(calls.end),
+        operand=np.append(operand, no_operand),
         stub_symbol=stub_symbol,
         entered_from_nowhere=frozenset(from_nowhere.tolist()) & wanted,
     )
 
 
-def _size_bytes(linked: Linked, kinds: U8) -> U8:
-    """Return the sizes of branch instructions."""
+def _with_registers(image: Image, calls: Branches, pointers: PointerJumps, targets: U64) -> tuple[Branches, U64]:
+    """Return direct calls and those of `targets` through registers, by return address, and the operands of the latter.
+
+    What looks like a direct call that ends where one through a register does is not one.
+    """
+    rows = np.flatnonzero(is_in(pointers.known_target, targets))
+    ends = pointers.known_end[rows]
+    calls = _select(calls, ~is_in(calls.end, ends))
+    none = np.zeros(len(calls.end), np.uint64)
+    operand = np.append(none, find_operands(image, pointers.known_source[rows]))
+    united = Branches(
+        np.append(calls.end, ends),
+        np.append(calls.target, pointers.known_target[rows]),
+        np.append(calls.kind, np.full(len(rows), CALL, np.uint8)),
+    )
+    order = np.argsort(united.end, kind="stable")
+    return Branches(united.end[order], united.target[order], united.kind[order]), operand[order]
+
+
+def _size_bytes(linked: Linked, kinds: U8, operand: U64) -> U8:
+    """Return the sizes of branch instructions, of calls through registers the least."""
     if linked.image.machine is Machine.AARCH64:
         return np.full(len(kinds), 4, np.uint8)
-    return np.where(kinds == CONDITIONAL_JUMP, 6, 5).astype(np.uint8)
+    return np.where(operand != 0, 2, np.where(kinds == CONDITIONAL_JUMP, 6, 5)).astype(np.uint8)
 
 
 def _select(branches: Branches, keep: Mask) -> Branches:

@@ -1,7 +1,8 @@
 """Evidence `relocation`: the image was linked with --emit-relocs.
 
 The relocation of a call names its callee, folded or not, and stands in code that was kept: it is about the
-kept member of a merged caller, and about no other. A call of a local function is relocated against its
+kept member of a merged caller, and about no other. Of a call through a register it is the relocation of the
+instruction that forms or loads the address. A call of a local function is relocated against its
 section, and then it contains only the address; if one local function of the caller's source file is among the
 members it must be that.
 """
@@ -25,9 +26,11 @@ from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
 from linkpass.evidence.slots import Slots
 from linkpass.linked import Linked, Place
+from linkpass.relocation_types import FUNCTION_LOADS
 
-# relocation types of a call's or jump's operand; GOT loads because the linker may have relaxed them to calls
-_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (282, 283, 280)}
+# relocation types of a call's or jump's operand, and of `lea` and `add`, which form an address; GOT loads because the
+# linker may have relaxed them
+_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (282, 283, 280, 277)}
 
 
 def from_relocations(linked: Linked, reach: Reach, slots: Slots) -> Statements | None:
@@ -67,11 +70,15 @@ def _operands(reach: Reach, relocations: Relocations, machine: Machine) -> tuple
     operand = operand[order]
     branches, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
+    by_register = reach.operand != 0
     for distance in (4,) if machine is Machine.AARCH64 else (4, 3):
-        wanted = reach.end - np.uint64(distance)
+        wanted = np.where(by_register, reach.operand, reach.end - np.uint64(distance))
         at = np.minimum(np.searchsorted(operand, wanted), len(operand) - 1)
         hit = np.flatnonzero((operand[at] == wanted) & (reach.is_jump | (distance == 4)))
-        hit = hit[is_one_of(relocations.type[order[at[hit]]], _TYPES[machine])]
+        types = relocations.type[order[at[hit]]]
+        hit = hit[
+            np.where(by_register[hit], is_one_of(types, FUNCTION_LOADS[machine]), is_one_of(types, _TYPES[machine]))
+        ]
         branches.append(hit)
         rows.append(order[at[hit]])
     return np.concatenate(branches), np.concatenate(rows)

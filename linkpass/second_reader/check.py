@@ -21,6 +21,11 @@ _LOCAL, _NAMELESS, _FRAGMENT = 8, 32, 4  # flags of members; of classes
 _DIE_TAGS = ("DW_TAG_subprogram", "DW_TAG_entry_point", "DW_TAG_inlined_subroutine")
 _HOPS = 8
 _JCC = re.compile(rb"[\x2e\x3e\xf2]*(?:(\xe9|\x0f[\x80-\x8f])(....)|(\xeb|[\x70-\x7f])(.))", re.DOTALL)
+_AROUND_BYTES = 1 << 15
+# REX.W lea, mov disp32(%rip); mov $imm32; each byte may be the first
+_ADDRESS = re.compile(
+    rb"(?=([\x48\x4c][\x8b\x8d][\x05\x0d\x15\x1d\x25\x2d\x35\x3d]|[\x48\x49]\xc7[\xc0-\xc7]|\xff\x15)(....))", re.DOTALL
+)
 
 
 class Second(NamedTuple):
@@ -96,6 +101,14 @@ def _differences(second: Second, first: Tables) -> Iterator[str]:
             ([(row.member and tuple(row.member), row.type) for row in each] for each in table.objects),
         ),
         ("object of a virtual call", icf.vcall_objects, table.vcall_objects),
+        (
+            "callback",
+            icf.callbacks,
+            (
+                (each.call_site, each.caller and tuple(each.caller), tuple(each.callee), int(each.evidence))
+                for each in table.callbacks
+            ),
+        ),
         ("digest of the code", [icf.code_digest], [table.code_digest]),
     ]
     for what, mine, theirs in pairs:
@@ -134,6 +147,12 @@ class _Checks:
         for site in {each.call_site for each in self._second.virtual_calls}:
             if not self._ends_indirect_call(site):
                 yield f".debug_vcall: call site {site:#x}: no call through a pointer ends there"
+        for site, caller, _, _ in self._second.icf.callbacks:
+            if self._direct_target(site) is None and not self._ends_indirect_call(site):
+                yield f".debug_icf: callback at {site:#x}: no call ends there"
+            around = self._class_at(site - 1)
+            if caller is not None and around is not self._second.icf.classes[caller[0]]:
+                yield f".debug_icf: callback at {site:#x} is outside of its caller's body"
         classes = self._second.icf.classes
         for jump, _, (callee, _) in self._second.icf.tail_calls:
             if self._jump(jump) != classes[callee].vaddr:
@@ -183,12 +202,14 @@ class _Checks:
                 yield f"DIE {offset:#x} is of {found}, the table says {member.name}"
 
     def _call(self, call: Call) -> str:
+        bodies = self._bodies.get(call.callee_die, [])
         target = self._direct_target(call.call_site)
+        if target is None or not any(fold.vaddr == target for fold in bodies):
+            target = self._formed(call.call_site, [fold.vaddr for fold in bodies]) or target
         if target is None:
             return "no direct call ends there"
         if not self._second.icf.classes:
             return ""
-        bodies = self._bodies.get(call.callee_die, [])
         around = self._class_at(call.call_site - 1)
         if around is not None and call.caller_die and all(each.die != call.caller_die for each in around.members):
             return f"caller {call.caller_die:#x} is none of the functions at {around.vaddr:#x}"
@@ -225,6 +246,40 @@ class _Checks:
         code = self._read(site - 5, 5)
         return site + int.from_bytes(code[1:], "little", signed=True) if code[:1] == b"\xe8" else None
 
+    def _formed(self, site: int, targets: list[int]) -> int | None:
+        """Return the function whose address the code around a call through a register forms, or loads from the GOT."""
+        if not self._ends_indirect_call(site):
+            return None
+        code_at = max((each["p_vaddr"] for each in self._segments if each["p_vaddr"] < site), default=0)
+        first = max(site - _AROUND_BYTES, code_at + (site - code_at) % 4)
+        code = self._read(first, site + _AROUND_BYTES - first)
+        for place in self._formed_by_arm(code, first) if self._is_aarch64 else _formed_by_x86(code, first):
+            if place in targets:
+                return place
+            if any(place in slots for slots in self._slots) and targets:
+                return targets[0]
+        return None
+
+    @cached_property
+    def _slots(self) -> list[range]:
+        sections = [each for each in self._code.iter_sections() if each.name in (".got", ".got.plt")]
+        return [range(each["sh_addr"], each["sh_addr"] + each["sh_size"]) for each in sections]
+
+    @staticmethod
+    def _formed_by_arm(code: bytes, vaddr: int) -> Iterator[int]:
+        """Yield what `adr`, and `adrp` with each later `add` or `ldr` from its register, may form."""
+        pages: dict[int, set[int]] = {}
+        for at in range(0, len(code) - 3, 4):
+            word = int.from_bytes(code[at : at + 4], "little")
+            here, distance = vaddr + at, _signed((word >> 5 & 0x7FFFF) << 2 | word >> 29 & 3, 21)
+            if word & 0x9F000000 == 0x90000000:
+                pages.setdefault(word & 31, set()).add((here >> 12) + distance << 12)
+            elif word & 0x9F000000 == 0x10000000:
+                yield here + distance
+            elif word & 0xFFC00000 in (0x91000000, 0xF9400000):
+                scale = 3 if word >> 24 == 0xF9 else 0
+                yield from (page + ((word >> 10 & 0xFFF) << scale) for page in pages.get(word >> 5 & 31, ()))
+
     def _ends_indirect_call(self, site: int) -> bool:
         if self._is_aarch64:
             word = int.from_bytes(self._read(site - 4, 4), "little")
@@ -249,6 +304,13 @@ class _Checks:
         if word >> 24 == 0b01010100 or word >> 25 & 0x3F == 0b011010:  # b.cond; cbz, cbnz
             return vaddr + 4 * _signed(word >> 5, 19)
         return vaddr + 4 * _signed(word >> 5, 14) if word >> 25 & 0x3F == 0b011011 else None  # tbz, tbnz
+
+
+def _formed_by_x86(code: bytes, vaddr: int) -> Iterator[int]:
+    """Yield the addresses in `lea` and `mov` relative to the program counter, and in `mov` of a number."""
+    for match in _ADDRESS.finditer(code):
+        number = int.from_bytes(match[2], "little", signed=True)
+        yield number if match[1][1:2] == b"\xc7" else vaddr + match.end(2) + number
 
 
 def _signed(value: int, bits: int) -> int:

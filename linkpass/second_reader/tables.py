@@ -64,6 +64,7 @@ class Icf(NamedTuple):
     types: list[tuple[int, ...]]  # groups of vtables
     objects: list[list[tuple[Function | None, int]]]  # (function, type)
     vcall_objects: list[int]
+    callbacks: list[tuple[int, Function | None, Function, int]]  # call site, caller, callee, evidence
 
 
 class Bytes:
@@ -171,20 +172,21 @@ def read_icf(data: bytes, debug_str: bytes, path: str) -> Icf:
     """Return the contents of `.debug_icf`; its names are in its pool, or in `debug_str`."""
     bytes_ = Bytes(data, path, ".debug_icf")
     if not data:
-        return Icf(b"", [], [], [], [], [], [], [], [], [])
+        return Icf(b"", [], [], [], [], [], [], [], [], [], [])
     length = bytes_.number(4)
     length = bytes_.number(8) if length == _DWARF64 else length
     if length != bytes_.end - bytes_.pos:
         raise bytes_.error(f"unit of {length} bytes, {bytes_.end - bytes_.pos} are left")
     version, address_size = bytes_.number(1), bytes_.number(1)
-    if version not in (3, 4, 5) or address_size not in (4, 8):
+    if version not in (3, 4, 5, 6) or address_size not in (4, 8):
         raise bytes_.error(f"version {version}, addresses of {address_size} bytes")
     digest = bytes_.take(20)[4:] if version >= 4 else b""
-    counts = [bytes_.uleb() for _ in range(14 if version >= 5 else 10)]
+    counts = [bytes_.uleb() for _ in range({6: 15, 5: 14}.get(version, 10))]
     if max(counts) > bytes_.end:
         raise bytes_.error(f"a count of {max(counts)}")
     class_count, member_count, alias_count, tail_count, jump_count, vtable_count, slot_count = counts[:7]
-    type_count, group_count, object_count, row_count = counts[10:] or (0, 0, 0, 0)
+    type_count, group_count, object_count, row_count = counts[10:14] or (0, 0, 0, 0)
+    callback_count = counts[14] if version >= 6 else 0
 
     class_vaddr, class_size = bytes_.sums(class_count), bytes_.column(class_count)
     class_flags, class_members = bytes_.take(class_count), bytes_.column(class_count)
@@ -200,6 +202,8 @@ def read_icf(data: bytes, debug_str: bytes, path: str) -> Icf:
     type_groups, type_group = bytes_.column(type_count), bytes_.column(group_count)
     object_rows, object_member = bytes_.column(object_count), bytes_.column(row_count)
     object_type = bytes_.signed_sums(row_count)
+    callback_site, callback_caller = bytes_.sums(callback_count), bytes_.column(callback_count)
+    callback_callee, callback_evidence = bytes_.column(callback_count), bytes_.take(callback_count)
     evidence, vcall_evidence = (_evidence(bytes_.take(count)) for count in counts[7:9])
     vcall_objects = bytes_.column(len(vcall_evidence)) if version >= 5 else [0] * len(vcall_evidence)
     pool = bytes_.take(counts[9])
@@ -262,9 +266,15 @@ def read_icf(data: bytes, debug_str: bytes, path: str) -> Icf:
         [(function(2 * (at - 1)) if at else None, next(kinds)) for at in part]
         for part in _parts(object_rows, object_member)
     ]
+    callbacks = [
+        (site, function(2 * (caller - 1)) if caller else None, function(2 * callee), kind)
+        for site, caller, callee, kind in zip(
+            callback_site, callback_caller, callback_callee, callback_evidence, strict=True
+        )
+    ]
     return Icf(
         digest if any(digest) else b"", classes, tail_calls, pointer_jumps, vtables, evidence, vcall_evidence, types,
-        objects, vcall_objects,
+        objects, vcall_objects, callbacks,
     )  # fmt: skip
 
 

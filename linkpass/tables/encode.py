@@ -7,7 +7,7 @@ Everything is sorted by address before it is written, so the same input makes th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfColumns, IcfTable, encode_icf, place_names
 from icf.tables.vcall import VirtualCalls, encode_vcall
 from icf.vtables.layout import Vtables
+from linkpass.evidence.callbacks import ANY_CALLER, Callback
 from linkpass.evidence.collect import Collected
 from linkpass.linked import Linked, Place
 from linkpass.pointer_jumps import PointerJumps
@@ -104,6 +105,7 @@ def build_tables(
     for column in (reach.target[calls], reach.source[jumps], reach.target[jumps]):
         listed.update(distinct(column).tolist())
     listed |= {*reach.pointers.body.tolist(), *(entry.body for entry in virtual.entries)}
+    listed.update(call.target for call in collected.callbacks)
     rows = Rows.of(linked, listed, callers)
 
     # a DIE for every function that is named
@@ -145,6 +147,7 @@ def build_tables(
     vcall_bytes, vcall_order = encode_vcall(vcalls)
     vcall_evidence = bytes(int(virtual.calls[row][2]) for row in vcall_order.tolist())
     columns = columns._replace(vcall_object=np.array(objects_of_calls, np.uint64)[vcall_order])
+    columns = _with_callbacks(columns, collected.callbacks, rows)
     table = IcfTable(
         evidence=evidence[order].tobytes(),
         vcall_evidence=vcall_evidence,
@@ -233,6 +236,23 @@ def _columns(
         object_member=_typed_rows(rows, typed),
         object_type=np.array([row.type for row in typed], np.uint64),
         vcall_object=np.empty(0, np.uint64),
+    )
+
+
+def _with_callbacks(columns: IcfColumns, callbacks: Sequence[Callback], rows: Rows) -> IcfColumns:
+    """Return the columns with those of what callers pass to imports that call it back."""
+    if not callbacks:
+        return columns
+    call_end, source, caller, target, callee, evidence = zip(*callbacks, strict=True)
+    is_one = np.array(caller) != ANY_CALLER
+    callers = np.zeros(len(callbacks), np.uint64)
+    members = np.array(caller, np.int64)[is_one]
+    callers[is_one] = rows.of_members(np.array(source, np.uint64)[is_one], members).astype(np.uint64) + np.uint64(1)
+    return columns._replace(
+        callback_site=np.array(call_end, np.uint64),
+        callback_caller=callers,
+        callback_callee=rows.of_members(np.array(target, np.uint64), np.array(callee, np.int64)).astype(np.uint64),
+        callback_evidence=np.array(evidence, np.uint8),
     )
 
 

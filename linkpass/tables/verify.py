@@ -1,32 +1,38 @@
 """Checks the tables of an image against its machine code.
 
-For every entry it checks: a call ends at the return address, and the body it calls is the callee's; a jump
+For every entry it checks: a call ends at the return address, and the body it calls, directly or through a register, is
+the callee's; a jump
 stands at the address of a tail call and goes to the callee's body; the caller is one of the functions of
-the body that holds the instruction; sections fit together; and `linkpass.tables.verify_virtual` checks
-vtables and pointers. An image that passes makes no statement that its own code contradicts.
+the body that holds the instruction; an import that calls back is called where a callback is passed, after code that
+forms its address; sections fit together; and `linkpass.tables.verify_virtual` checks vtables and pointers. An image
+that passes makes no statement that its own code contradicts.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
 
+from icf.code.callbacks import is_passed
 from icf.code.calls import CallKind, call_ending_at, direct_targets
 from icf.code.jumps import jump_at
 from icf.columns import I64, Mask
 from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.errors import IcfError
-from icf.model import ClassFlag, FoldClass
+from icf.model import Callback, ClassFlag, FoldClass
 from icf.pairs import PairIndex
+from icf.sets import distinct
 from icf.tables.dcall import DirectCalls
 from icf.tables.icftable import IcfTable
 from icf.tables.load import Tables, load_tables
 from icf.tables.place import are_stale, stale_line
 from icf.tables.vcall import VirtualCalls
-from linkpass.tables.verify_virtual import check_slots, check_virtual
+from linkpass.pointer_jumps import known_calls
+from linkpass.tables.verify_virtual import check_slots, check_virtual, decode_pointers
 
 
 def verify_image(image: Image) -> list[str]:
@@ -45,8 +51,13 @@ def verify_image(image: Image) -> list[str]:
     tables = check_present(image)
     problem = tables.check_evidence()
     problems = [problem] if problem else []
-    problems += check_tables(image, tables.icf, tables.direct, tables.virtual)
-    return problems + list(check_slots(image, tables.virtual))
+    bodies, found = decode_pointers(image, tables.icf)
+    known = known_calls(image, found)
+    by_register = dict(zip(known.end.tolist(), known.target.tolist(), strict=True))
+    unread = distinct(tables.direct.call_site[bodies.starts_at(tables.direct.call_site - np.uint64(1)) == 0])
+    by_register |= dict.fromkeys(unread.tolist())
+    problems += check_tables(image, tables.icf, tables.direct, tables.virtual, by_register)
+    return problems + list(check_slots(found, tables.virtual))
 
 
 def check_present(image: Image) -> Tables:
@@ -60,15 +71,25 @@ def check_present(image: Image) -> Tables:
     return tables
 
 
-def check_tables(image: Image, table: IcfTable, calls: DirectCalls, virtual_calls: VirtualCalls) -> list[str]:
-    """Return the statements of these tables that the code of `image` contradicts, a line each; slots of calls apart."""
-    return _Checker(image, table).check(calls) + list(check_virtual(image, table, virtual_calls))
+def check_tables(
+    image: Image,
+    table: IcfTable,
+    calls: DirectCalls,
+    virtual_calls: VirtualCalls,
+    by_register: Mapping[int, int | None],
+) -> list[str]:
+    """Return the statements of these tables that the code of `image` contradicts, a line each; slots of calls apart.
+
+    `by_register` has the targets of calls through registers, by return address; None in code that cannot be followed.
+    """
+    return _Checker(image, table, by_register).check(calls) + list(check_virtual(image, table, virtual_calls))
 
 
 class _Checker:
-    def __init__(self, image: Image, table: IcfTable) -> None:
+    def __init__(self, image: Image, table: IcfTable, by_register: Mapping[int, int | None]) -> None:
         self.image = image
         self.table = table
+        self.by_register = by_register
         self.starts: list[int] = table.class_vaddr.tolist()
 
     @cached_property
@@ -106,7 +127,18 @@ class _Checker:
                 problems.append(
                     f".debug_icf: tail call at {tail.jump:#x}: no direct jump to {self.starts[callee_class]:#x}"
                 )
-        return problems
+        return problems + [problem for call in self.table.callbacks if (problem := self._callback(call))]
+
+    def _callback(self, call: Callback) -> str:
+        """Return what is wrong with a callback; "" if nothing is."""
+        callee = self.starts[call.callee.class_idx]
+        at = f".debug_icf: callback at {call.call_site:#x}"
+        if call.caller is not None:
+            caller = call.caller.class_idx
+            if not 0 < call.call_site - self.starts[caller] <= int(self.table.class_size[caller]):
+                return f"{at} is outside of its caller's body"
+        is_known = is_passed(self.image, call.call_site, callee)
+        return "" if is_known else f"{at}: no import is called there with {callee:#x}"
 
     def _plainly_right(self, calls: DirectCalls) -> Mask:
         """Return the records, most of all, whose direct call goes to the start of the callee's body."""
@@ -137,7 +169,11 @@ class _Checker:
         call = call_ending_at(self.image, site)
         if call.kind is CallKind.NONE:
             return "no call ends there"
-        if call.kind is not CallKind.DIRECT or call.target is None:
+        target = self.by_register.get(site, call.target)
+        if target is None and call.target is None and site in self.by_register:
+            return ""
+        target = call.target if target is None else target
+        if target is None:
             return "the call is not a direct one"
         around = self._class_at(site - 1)
         if caller and around is not None and all(member.die != caller for member in around.members):
@@ -145,10 +181,10 @@ class _Checker:
         bodies = self.bodies_of.get(callee)
         if bodies is None:
             return "the callee is in no class" if self.starts else ""
-        if any(self.starts[class_idx] == call.target for class_idx in bodies):
+        if any(self.starts[class_idx] == target for class_idx in bodies):
             return ""
-        symbol = self.image.plt_stubs.get(call.target)
+        symbol = self.image.plt_stubs.get(target)
         members = (member for class_idx in bodies if symbol for member in self.table.fold_class(class_idx).members)
         if any(symbol in (member.name, *member.aliases) for member in members):
             return ""
-        return f"the code calls {call.target:#x}"
+        return f"the code calls {target:#x}"

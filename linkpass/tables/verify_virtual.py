@@ -12,10 +12,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from icf.code.calls import CallKind, call_ending_at
-from icf.code.indirect import NO_SLOT, find_indirect
+from icf.code.indirect import NO_SLOT, Indirect, find_indirect
 from icf.code.jumps import is_pointer_jump, is_retpoline, jump_at
+from icf.dwarf.cfi.landing_pads import LandingPads
 from icf.elf.image import Image
-from icf.folds.functions import find_bodies
+from icf.folds.functions import Bodies, find_bodies
 from icf.tables.icftable import IcfTable
 from icf.tables.vcall import VirtualCalls
 from icf.vtables.words import LoadedData
@@ -60,10 +61,17 @@ def _check_vtables(image: Image, table: IcfTable) -> Iterator[str]:
         )
 
 
-def check_slots(image: Image, calls: VirtualCalls) -> Iterator[str]:
-    """Yield the calls for which the code shows another slot."""
+def decode_pointers(image: Image, table: IcfTable) -> tuple[Bodies, Indirect]:
+    """Return the bodies, those of the table and of symbols, and the calls and jumps through pointers in their code."""
     bodies = find_bodies(image, None)
-    found = find_indirect(image, bodies.start, bodies.end, np.empty(0, np.uint64))
+    start, first = np.unique(np.concatenate([bodies.start, table.class_vaddr]), return_index=True)
+    end = np.concatenate([bodies.end, table.class_vaddr + table.class_size])[first]
+    bodies = bodies._replace(start=start, end=end)
+    return bodies, find_indirect(image, start, end, np.empty(0, np.uint64), LandingPads(image))
+
+
+def check_slots(found: Indirect, calls: VirtualCalls) -> Iterator[str]:
+    """Yield the calls for which the code shows another slot."""
     decoded = dict(zip(found.call_end.tolist(), found.call_slot.tolist(), strict=True))
     for site, slot in zip(calls.call_site.tolist(), calls.vtable_slot.tolist(), strict=True):
         if decoded.get(site, NO_SLOT) not in (NO_SLOT, slot):

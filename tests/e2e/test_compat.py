@@ -19,7 +19,7 @@ from unwind.symcache.format.container import VERSION as SYMCACHE_VERSION
 
 COMPAT, SHOP, PE = (ROOT / "testdata" / name for name in ("compat", "shop", "pe"))
 RECORDED = [json.loads(line) for line in (SHOP / "shop.gold.json").read_text().splitlines()]
-READ, NOT_READ = (3, 4), (2,)
+READ, NOT_READ = (3, 4, 5), (2,)
 OLD_SYMCACHES = range(1, SYMCACHE_VERSION)
 BODY = "0x87e"
 

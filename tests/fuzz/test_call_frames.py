@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 from struct import pack
 
+import numpy as np
+
 from icf.dwarf.cfi.frames import CallFrames
+from icf.dwarf.cfi.landing_pads import LandingPads
 from icf.elf.image import Image
-from icf.elf.types import SHF_ALLOC, SHT_PROGBITS
+from icf.elf.types import PT_LOAD, SHF_ALLOC, SHT_PROGBITS
 from icf.errors import FormatError
 from tests.fuzz.limits import alarms, many, soon
 from tests.support.call_frames import FRAMES_AT, cie, fde
@@ -62,6 +65,31 @@ def outcome(data: bytes, header: bytes, machine: int, rng: random.Random) -> boo
         refused.append(error)
     assert all(str(error).startswith("made: .eh_frame") and "\n" not in str(error) for error in refused)
     return not refused
+
+
+def test_landing_pads() -> None:
+    """Whatever the bytes are, a function has landing pads, or is one of which nothing is known."""
+    rng = random.Random(3)
+    frames = cie(augmentation=b"zRL", data=bytes([0, 0x03]))
+    frames += fde(frames, 0x4000, 0x100, data=pack("<I", 0x2000))
+    table = bytes.fromhex("ff9b20010c001030011008000018084000")
+    starts, loaded = np.array([0x4000, 0x5000], np.uint64), [(PT_LOAD, 4, ".gcc_except_table")]
+    kept = 0
+    with alarms():
+        for _ in range(MUTATION_COUNT):
+            changed = bytearray(frames), bytearray(table)
+            for _ in range(rng.choice((1, 1, 2, 4))):
+                of = changed[rng.random() < 0.7]
+                of[rng.randrange(len(of))] = rng.choice((*EDGES, rng.randrange(256)))
+            parts = [
+                Part(".eh_frame", SHT_PROGBITS, SHF_ALLOC, bytes(changed[0]), FRAMES_AT),
+                Part(".gcc_except_table", SHT_PROGBITS, SHF_ALLOC, bytes(changed[1][: rng.randrange(5, 60)]), 0x2000),
+            ]
+            soon(LONGEST_S)
+            pads, unread = LandingPads(Image("made", memoryview(Elf(parts, loaded).build())))(starts)
+            assert (pads >= 0).all() and set(unread.tolist()) <= {0x4000, 0x5000}
+            kept += not len(unread)
+    assert MUTATION_COUNT // 10 < kept < MUTATION_COUNT
 
 
 def test_truncations() -> None:

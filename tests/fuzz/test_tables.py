@@ -16,8 +16,10 @@ from icf.folds.report import parse_icf_report
 from icf.model import (
     ALL_MEMBERS,
     ANY_POINTER,
+    Callback,
     ClassFlag,
     DieOffset,
+    Evidence,
     FoldClass,
     Member,
     MemberFlag,
@@ -82,13 +84,18 @@ def icf_seeds() -> list[bytes]:
         types=[ObjectType((Vaddr(0x404000),))],
         objects=[(TypedMember(MemberRef(0, 0), 0), TypedMember(MemberRef(0, 1), 0)), (TypedMember(None, 0),)],
         vcall_objects=(2, *39 * (0,)),
+        callbacks=[
+            Callback(Vaddr(0x401128), MemberRef(0, 1), MemberRef(1, 0), Evidence.OBJECT),
+            Callback(Vaddr(0x401150), None, MemberRef(0, 0), Evidence.DECODED),
+        ],
         vtables=[
             Vtable(Vaddr(0x404010 + 24 * idx), Vaddr(0x404000), (VtableSlot(idx, MemberRef(0, 1)), VtableSlot(5, last)))
             for idx, last in enumerate((MemberRef(0, ALL_MEMBERS), MemberRef(1, 0)))
         ],
     )
     names = {"_Z3onev": 1, "_Z3twov": 9}
-    return [encode_icf(table, names), encode_icf(table, {}), encode_icf(table, names, dwarf64=True)]
+    older = IcfTable(table.classes, table.tail_calls, table.evidence, vtables=table.vtables)  # without callbacks
+    return [*(encode_icf(each, names) for each in (table, older)), encode_icf(table, names, dwarf64=True)]
 
 
 def annotation_seeds() -> list[bytes]:
@@ -125,7 +132,7 @@ def report_seeds() -> list[bytes]:
 
 def read_whole_icf(data: bytes) -> object:
     table = parse_icf(data, "fuzz", DEBUG_STR)
-    return table.classes, table.tail_calls  # the lazy half
+    return table.classes, table.tail_calls, table.callbacks  # the lazy half
 
 
 def mutated(rng: random.Random, seed: bytes) -> bytes:

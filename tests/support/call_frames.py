@@ -33,10 +33,13 @@ def cie(
     return _entry(pack("<I", 0 if is_eh else 0xFFFFFFFF), body + instructions)
 
 
-def fde(before: bytes, low: int, size_bytes: int, instructions: bytes = b"", *, is_eh: bool = True) -> bytes:
+def fde(
+    before: bytes, low: int, size_bytes: int, instructions: bytes = b"", *, is_eh: bool = True, data: bytes = b""
+) -> bytes:
     """Return an FDE that follows `before`, of the CIE at the start of the section, with absolute addresses."""
     place = pack("<I", len(before) + 4 if is_eh else 0)
-    return _entry(place, pack("<QQ", low, size_bytes) + (b"\0" if is_eh else b"") + instructions)
+    augmentation = bytes([len(data)]) + data if is_eh else b""
+    return _entry(place, pack("<QQ", low, size_bytes) + augmentation + instructions)
 
 
 def _entry(head: bytes, body: bytes) -> bytes:

@@ -59,7 +59,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def _wanted(args: argparse.Namespace) -> dict[str, list[Kind]]:
     """The kinds of builds to measure, by program; what nobody has chosen takes twenty minutes."""
-    usual = {"gen": list(COMPILERS), "ninja": ["clang", "gcc"], "virtual": ["clang", "gcc"]}
+    usual = {
+        "gen": [name for name in COMPILERS if not name.endswith("-noplt")],
+        "ninja": ["clang", "gcc"],
+        "virtual": ["clang", "gcc"],
+    }
     compilers = usual if args.program is None else dict.fromkeys(args.program, list(COMPILERS))
     return {
         program: [kind for kind in KINDS if kind.compiler in (args.compiler or names) and kind.linker in args.linker]

@@ -65,8 +65,11 @@ COMPILERS = {
     "gcc-split": Compiler(_GCC, ("-gsplit-dwarf",)),
     "gcc-compressed": Compiler(_GCC, ("-gz",), _COMPRESS),
     "gcc-dwz": Compiler(_GCC, finish="dwz"),
+    "clang-noplt": Compiler(_CLANG, ("-fno-plt",)),
+    "gcc-noplt": Compiler(_GCC, ("-fno-plt",)),
     "clang-aarch64": Compiler(_CLANG, ("--target=aarch64-linux-gnu",), is_aarch64=True),
     "gcc-aarch64": Compiler(_ARM, is_aarch64=True),
+    "gcc-aarch64-noplt": Compiler(_ARM, ("-fno-plt", "-fPIC"), is_aarch64=True),
 }
 LINKERS = {"gold": "gold", "lldr": "lld", "lld": "lld", "mold": "mold"}  # lldr: with --emit-relocs
 

@@ -62,6 +62,7 @@ _MATRIX = {
     "gcc-fatlto": _LLD_LTO,
     **dict.fromkeys(("clang-split", "gcc-split", "gcc-compressed", "gcc-dwz"), _ELSEWHERE),
     **dict.fromkeys(("clang-aarch64", "gcc-aarch64"), _USUAL),
+    **dict.fromkeys(("clang-noplt", "gcc-noplt", "gcc-aarch64-noplt"), _USUAL),
 }
 KINDS = [Kind(compiler, linker, evidence) for compiler, row in _MATRIX.items() for linker, evidence in row]
 

@@ -37,6 +37,8 @@ BUILDS = {
     "compressed": "`-gz`",
     "dwz": "packed by dwz",
     "aarch64": "AArch64",
+    "noplt": "`-fno-plt`",
+    "aarch64-noplt": "AArch64, `-fno-plt`",
 }
 Row = tuple[str, str]
 Ways = defaultdict[str, Counter[str]]

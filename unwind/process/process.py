@@ -26,6 +26,8 @@ from unwind.program.dispatch import Dispatch
 from unwind.program.exports import Exports
 from unwind.program.program import Body, Linkage, Program
 
+_OF_C_LIBRARY = "__libc_start_main"  # which glibc and musl define, and no module that replaces some functions of theirs
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Module:
@@ -54,6 +56,7 @@ class Process:
         self._programs: dict[Module, Program] = {}
         self._nodes_named: dict[str, list[int]] = {}
         self._replaced: dict[str, bool] = {}
+        self._c_library_with: dict[str, Program | None] = {}
 
     @classmethod
     def of(cls, program: Program) -> Process:
@@ -92,6 +95,14 @@ class Process:
         if is_replaced is None:
             is_replaced = self._replaced[name] = any(module.exports.replaces(name) for module in self._modules)
         return is_replaced
+
+    def c_library_with(self, symbol: str) -> Program | None:
+        """Return the C library if it is the only module to which an import can be bound."""
+        if symbol not in self._c_library_with:
+            found = [module for module in self._modules if module.exports.find(symbol)]
+            is_library = len(found) == 1 and bool(found[0].exports.find(_OF_C_LIBRARY))
+            self._c_library_with[symbol] = self.program(found[0]) if is_library else None
+        return self._c_library_with[symbol]
 
     def _define(self, symbol: str) -> list[int]:
         found: list[int] = []

@@ -27,8 +27,8 @@ from icf.code.call_ends import find_call_ends
 from icf.code.calls import (
     LONGEST_CALL_BYTES,
     LONGEST_INSN_BYTES,
+    NO_CALL,
     CallInsn,
-    CallKind,
     call_at_end,
     call_ending_at,
     call_size,
@@ -69,6 +69,7 @@ class DecodedCode:
     def __init__(self, facts: CodeFacts) -> None:
         self._facts = facts
         self._sites: dict[int, CallSite] = {}
+        self._retpolines: dict[int, bool] = {}  # by target of a call
         self._jumps: dict[tuple[int, int], Jumps | None] = {}
         self._call_ends: dict[int, frozenset[int] | None] = {}  # by start of the function
         self._states: dict[int, FrameStates] = {}  # by start of the function, too
@@ -93,7 +94,7 @@ class DecodedCode:
         return site
 
     def _site(self, call: CallInsn) -> CallSite:
-        if call.kind is CallKind.NONE:
+        if call is NO_CALL:
             return _NO_CALL
         if call.target is not None:
             symbol = self._facts.stubs.get(call.target)
@@ -101,9 +102,15 @@ class DecodedCode:
             symbol = None if call.slot is None else self._facts.imports.get(call.slot)
         if symbol is not None:
             return CallSite(SiteKind.IMPORT, symbol=symbol)
-        if call.target is None or is_retpoline(self._facts, call.target):
+        if call.target is None or self._is_retpoline(call.target):
             return CallSite(SiteKind.INDIRECT)
-        return CallSite(SiteKind.DIRECT, target=call.target)
+        return CallSite(SiteKind.DIRECT, call.target)
+
+    def _is_retpoline(self, target: int) -> bool:
+        found = self._retpolines.get(target)
+        if found is None:
+            found = self._retpolines[target] = is_retpoline(self._facts, target)
+        return found
 
     @property
     def signs_pointers(self) -> bool:

@@ -72,6 +72,7 @@ def make_program(
         types=table.types,
         objects=table.objects,
         pointer_jumps=table.pointer_jumps if jumps_known else None,
+        callbacks=table.callbacks,
         tail_calls_known=jumps_known,
         exports=exports,
         folds_imports=folds_imports,

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from unwind.program.passed import Passed, Registers
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(NamedTuple):
     """In the function `caller`, the call before `call_site` calls `callee`; caller 0: not known which."""
 
     call_site: int
@@ -34,8 +33,7 @@ class SiteKind(Enum):
     UNKNOWN = "code that cannot be read"
 
 
-@dataclass(frozen=True, slots=True)
-class CallSite:
+class CallSite(NamedTuple):
     """The instruction before a return address; `target` of a direct call, `symbol` of an import."""
 
     kind: SiteKind

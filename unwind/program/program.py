@@ -26,6 +26,7 @@ from typing import Protocol
 from icf.code.imports import comes_back, goes_on_to
 from icf.model import (
     ALL_MEMBERS,
+    Callback,
     ClassFlag,
     Evidence,
     FoldClass,
@@ -47,7 +48,7 @@ _KEPT_CALLS = 1 << 14
 _COLD = ".cold"  # after the name of a function: what a compiler has moved out of it
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Body:
     """One body and the numbers of its candidates."""
 
@@ -142,6 +143,7 @@ class Program:
         types: Sequence[ObjectType] = (),
         objects: Sequence[TypedObject] = (),
         pointer_jumps: Sequence[PointerJump] | None = None,
+        callbacks: Sequence[Callback] = (),
         tail_calls_known: bool = True,
         exports: Exports | None = None,
         folds_imports: bool = False,
@@ -178,6 +180,10 @@ class Program:
         listed = tuple(tail_calls)
         everybody = linkage.dispatches if linkage and linkage.is_whole else None
         self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables, types, objects, everybody)
+        self._given: dict[int, list[tuple[MemberRef | None, int, Evidence]]] = {}  # by return address
+        for given in callbacks:
+            row = (given.caller, self._node(given.callee), given.evidence)
+            self._given.setdefault(given.call_site, []).append(row)
         self.tail_calls = [  # (address of the jump, caller node, callee node or the class node of its body)
             (call.jump, caller, callee)
             for call in listed
@@ -222,6 +228,24 @@ class Program:
             callees = self.nodes_of_die(record.callee)
             if idx >= 0 and callees:
                 found.setdefault(idx, []).extend((callee, record.evidence) for callee in callees)
+        return found
+
+    @property
+    def has_callbacks(self) -> bool:
+        """Whether some functions are known that callers pass to imports that call them back."""
+        return bool(self._given)
+
+    def given(self, return_address: int, caller: Body) -> dict[int, tuple[int, Evidence]]:
+        """Return what the call before `return_address` is given to call back, by the caller's place in its class.
+
+        The call is that of an import, and calls back before it returns. A caller of which that is not known is left
+        out.
+        """
+        found: dict[int, tuple[int, Evidence]] = {}
+        for ref, callee, evidence in self._given.get(return_address, ()):
+            nodes = caller.nodes if ref is None else [self._node(ref)]
+            places = (node - caller.first_node for node in nodes if node in caller.nodes)
+            found.update((idx, (callee, evidence)) for idx in places)
         return found
 
     def has_record(self, return_address: int) -> bool:
@@ -334,9 +358,10 @@ class Program:
     def _add(self, fold: FoldClass, class_idx: int = -1) -> Body:
         first_node = len(self.candidates)
         listed = (1 << len(fold.members)) - 1
-        domain = listed if fold.flags & ClassFlag.MEMBERS_COMPLETE else listed << 1 | 1
+        is_complete = fold.flags is ClassFlag.MEMBERS_COMPLETE or fold.flags & ClassFlag.MEMBERS_COMPLETE
+        domain = listed if is_complete else listed << 1 | 1
         body = Body(fold, first_node, listed, domain, class_idx, self)
-        self.candidates.extend((body, idx) for idx in range(domain.bit_length()))
+        self.candidates += [(body, idx) for idx in range(domain.bit_length())]
         return body
 
     @staticmethod

@@ -1,10 +1,12 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
 """Follows the steps of a resolver along a stack (`unwind.resolve.walk`).
 
-    step of the caller, frame ──turns──> step of the frame ──> its answer
+    state of the caller, frame ──turns──> step of the frame ──> its answer
+                                                            ──> its state
 
-    turns   u64[2 ** n, 3]: caller << KIND_BITS | kind of the frame (0: a free place), its address, its step | HELD; at
-            least half of the places are free, and steps have numbers from 1 on
+    turns   u64[2 ** n, 3]: state of the caller << KIND_BITS | kind of the frame (0: a free place), its address,
+            its state << STATE_BIT | its step | HELD; at least half of the places are free, and steps and states have
+            numbers from 1 on
 
 The kernel makes no steps: it stops at a frame for which the table has none, and goes on there when it is called again.
 """
@@ -32,7 +34,7 @@ else:
 class Turns:
     """The steps from a caller to a frame, and the stack that was followed last.
 
-    After `follow` returned None it has so many frames `left` without a step, and the step `caller` of the frame before
+    After `follow` returned None it has so many frames `left` without a step, and the state `caller` of the frame before
     them; `path` has the steps of the others, innermost first.
     """
 
@@ -65,7 +67,7 @@ class Turns:
         """
         left: cython.size_t = begin
         count: cython.size_t = len(frames)
-        step: u64 = 1
+        state: u64 = 1
         held: u64 = 0
         kind: u64
         address: u64
@@ -74,9 +76,9 @@ class Turns:
         if left == 0:
             left = count
         else:
-            step = self.path[left] & c.STEP_MASK if left < count else 1
+            state = self.path[left] >> c.STATE_BIT if left < count else 1
         while left > 0:
-            kind = step << c.KIND_BITS
+            kind = state << c.KIND_BITS
             if left == 1:
                 kind |= c.INNERMOST
             frame = frames[left - 1]
@@ -90,12 +92,12 @@ class Turns:
             place = hashed(address, kind) & mask
             while self.turns[place, 0] != kind or self.turns[place, 1] != address:
                 if self.turns[place, 0] == 0:
-                    self.left, self.caller = left, step
+                    self.left, self.caller = left, state
                     return None
                 place = (place + 1) & mask
             left -= 1
             self.path[left] = self.turns[place, 2]
-            step = self.turns[place, 2] & c.STEP_MASK
+            state = self.turns[place, 2] >> c.STATE_BIT
         self.left = 0
         for left in range(count):
             held |= self.path[left]

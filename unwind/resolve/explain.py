@@ -134,6 +134,8 @@ def _calls(step: Step, callers: int) -> tuple[list[str], str]:
     """Return how the frame was called, and why the excluded candidates were not called so."""
     body, caller = step.body, step.caller
     assert body is not None and caller is not None and step.relation is not None
+    if caller.within is not None and (given := _given(caller.within)):
+        return given, "not reachable from what is called back"
     if caller.body is None or caller.address is None:
         return ["called from outside of the image, through a pointer"], "nothing outside has its address"
     program, bias = caller.body.program, caller.body.program.bias
@@ -167,6 +169,26 @@ def _calls(step: Step, callers: int) -> tuple[list[str], str]:
         facts.append(f"{_each(caller.body, unrecorded)} {fact}")
         why_not += [reason] if reason else []
     return facts, "; ".join(why_not)
+
+
+def _given(caller: Step) -> list[str]:
+    """Return what the candidates of a frame pass to the import that it calls."""
+    body = caller.body
+    assert body is not None
+    program, where = body.program, f"before {_at(body, caller.return_address)}"
+    means: dict[tuple[int, Evidence], int] = {}
+    for idx, given in program.given(caller.return_address, body).items():
+        if caller.possible >> idx & 1:
+            means[given] = means.get(given, 0) | 1 << idx
+    symbol = demangle(program.code.call_site(caller.return_address).symbol.partition("@")[0])
+    facts = []
+    for (node, evidence), by in list(means.items())[:_SHOWN]:
+        callee, idx = program.candidates[node]
+        names = f"{_each(body, by)} passes {_names(callee, 1 << idx)} to {symbol}"
+        facts.append(f"{names} {where} ({evidence.name.lower()}), which calls it back")
+    if len(means) > _SHOWN:
+        facts.append(f"{len(means) - _SHOWN} more records of other callers")
+    return facts
 
 
 def _unrecorded(step: Step, return_address: int, where: str) -> tuple[str, str]:

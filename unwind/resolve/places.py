@@ -80,7 +80,7 @@ class Places:
         self._process = process
         self._known: tuple[dict[int, Place], dict[int, Place]] = {}, {}  # return addresses; exact ones
         self.tallies: dict[Module, Tally] = {}
-        self.trampolines: set[int] = set()  # those of the addresses that signal handlers return to
+        self.trampolines: set[int] = set()  # addresses whose place is one: as a return address, or if exact
 
     def of(self, address: int, is_exact: bool) -> Place:
         """Return the place of a program counter (`is_exact`) or of a return address, raw or less one."""
@@ -164,8 +164,8 @@ def _returned_to(program: Program, at: Vaddr) -> Place:
 
 def followed_call(program: Program, at: int) -> int:
     """Return `at` if that follows a call, else `at + 1` if that does; 0 if neither does."""
-    is_raw, is_less_one = (program.code.call_site(each).kind not in _NO_CALL for each in (at, at + 1))
-    if not is_less_one:
+    is_raw = program.code.call_site(at).kind not in _NO_CALL
+    if program.code.call_site(at + 1).kind in _NO_CALL:
         return at if is_raw else 0
     calls = (at, at + 1) if is_raw else (at + 1,)
     # not a raw address, or bytes that can be read both ways

@@ -50,6 +50,7 @@ from unwind.symbolize.reasons import Reason
 
 _FEW_GROUPS = 8  # so few are looked through
 _CALLER_LIMIT = 256  # members of a caller for each of which lost frames are looked for
+_KEPT_WAYS = 1 << 14
 FOREIGN = 1  # the only candidate of a frame outside of the image
 
 
@@ -65,6 +66,19 @@ class Group(NamedTuple):
     why: Reason | None = None
 
 
+class Left(NamedTuple):
+    """What some callers leave of a frame.
+
+    `restricts`: one of these callers allows nothing. `evidence` is the weakest on which a pair rests, `why` the reason
+    why one of the callers leaves several callees; None if none does.
+    """
+
+    allowed: int
+    restricts: bool
+    evidence: Evidence | None
+    why: Reason | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Relation:
     """The pairs allowed at one return address; each caller is in one group at most. Equal ones are one object.
@@ -75,6 +89,7 @@ class Relation:
 
     groups: tuple[Group, ...]
     _of_caller: dict[int, Group] = field(default_factory=dict, repr=False)  # by place + 1; if needed
+    _left: dict[int, Left] = field(default_factory=dict, repr=False)  # by callers
 
     def _of(self, callers: int) -> Sequence[Group]:
         """Return the groups of some callers."""
@@ -91,6 +106,17 @@ class Relation:
         for group in self._of(callers):
             callees |= group.allowed
         return callees
+
+    def left_by(self, callers: int) -> Left:
+        """Return what `callers` leave of the frame; made once for each set of them."""
+        left = self._left.get(callers)
+        if left is None:
+            allowed = self.forward(callers)
+            restricts = self.backward(callers, allowed) != callers
+            left = self._left[callers] = Left(
+                allowed, restricts, self.evidence(callers, allowed), self.why_open(callers)
+            )
+        return left
 
     def backward(self, callers: int, callees: int) -> int:
         """Return the `callers` that allow one of `callees`."""
@@ -132,6 +158,8 @@ class Relations:
         self.lost_frames = LostFrames(self._graph)
         self._known: dict[tuple[int, int, Callee, Losses, bool], Relation] = {}
         self._made: dict[tuple[Group, ...], Relation] = {}
+        self._ways: dict[tuple[int, int, int], dict[Way, int]] = {}  # of calls, by place and callers
+        self._by_way: dict[tuple[Callee, Way], int] = {}
 
     def between(
         self,
@@ -176,6 +204,26 @@ class Relations:
             groups[limit] = groups.get(limit, 0) | 1 << idx
         return tuple(Group(mask, *limit) for limit, mask in groups.items())
 
+    def called_back(self, return_address: int, caller: Body, frame: Callee) -> Relation:
+        """Return the relation of a frame to the one that passed its function to the import that it called.
+
+        `unwind.resolve.callbacks` decides whether it is such a frame.
+        """
+        groups: dict[_Limit, int] = {}
+        unknown = caller.domain
+        for idx, (callee, evidence) in caller.program.given(return_address, caller).items():
+            limit = self._within_reach([callee], frame, evidence)
+            groups[limit] = groups.get(limit, 0) | 1 << idx
+            unknown &= ~(1 << idx)
+        if unknown:
+            limit = _Limit(frame.body.domain, None, reasons.open_site(SiteKind.INDIRECT, return_address))
+            groups[limit] = groups.get(limit, 0) | unknown
+        return self._of_groups(tuple(Group(mask, *limit) for limit, mask in groups.items()))
+
+    def of_one(self, group: Group) -> Relation:
+        """Return the relation that has one group."""
+        return self._of_groups((group,))
+
     def from_outside(self, frame: Callee) -> Relation | None:
         """Return the relation of a frame to one in an unknown module, which can only have had a pointer."""
         callee = frame.body
@@ -194,8 +242,9 @@ class Relations:
         groups: dict[_Limit, int] = {}
         unrecorded = caller.domain
         crosses = caller.program is not callee.body.program  # from one module to another
-        named = self._imported(return_address, caller)
-        for idx, callees in caller.program.callees(return_address, caller).items():
+        recorded = caller.program.callees(return_address, caller)
+        named = self._imported(return_address, caller) if recorded else []
+        for idx, callees in recorded.items():
             limit = self._from_record(callees, named, return_address, caller, callee)
             if crosses and not limit.allowed:
                 continue
@@ -230,16 +279,37 @@ class Relations:
         program = caller.program
         site = program.code.call_site(return_address)
         if site.kind is SiteKind.INDIRECT:
-            ways = program.ways_of_call(return_address, caller, callers)
-            found = [frame.by_ways((way,), keeps_types=True) for way in ways]
+            ways = self._ways_of_call(return_address, caller, callers)
+            found = [self._along(way, frame) for way in ways]
             # a caller whose objects cannot be those of the frame did not make the call, if another one may have
             if not any(found):
                 found = [self._through(way, frame) for way in ways]
             evidence, why = self._of_pointer_call(return_address, program)
+            who: dict[int, int] = {}  # the callers by what they allow
             for allowed, some in zip(found, ways.values(), strict=True):
+                who[allowed] = who.get(allowed, 0) | some
+            for allowed, some in who.items():
                 yield _Limit(allowed, None if allowed == frame.body.domain else evidence, why), some
         else:
             yield self._by_name(return_address, caller, frame), callers
+
+    def _ways_of_call(self, return_address: int, caller: Body, callers: int) -> dict[Way, int]:
+        key = return_address, caller.first_node, callers
+        ways = self._ways.get(key)
+        if ways is None:
+            if len(self._ways) >= _KEPT_WAYS:
+                self._ways.clear()
+            ways = self._ways[key] = caller.program.ways_of_call(return_address, caller, callers)
+        return ways
+
+    def _along(self, way: Way, frame: Callee) -> int:
+        """Return the members that a call through a pointer allows if the object is of the type that it should be."""
+        allowed = self._by_way.get((frame, way))
+        if allowed is None:
+            if len(self._by_way) >= _KEPT_WAYS:
+                self._by_way.clear()
+            allowed = self._by_way[frame, way] = frame.by_ways((way,), keeps_types=True)
+        return allowed
 
     @staticmethod
     def _through(way: Way, frame: Callee) -> int:
@@ -286,8 +356,8 @@ class Relations:
             ways |= reach.ways
             wild |= reach.wild
         left_by = {ANY_WAY} if wild else ways
-        pointed = frame.by_ways(left_by, keeps_types=allowed != 0)
-        if not allowed | pointed:
+        pointed = frame.by_ways(left_by, keeps_types=allowed != 0) if left_by or body.class_idx < 0 else 0
+        if left_by and not allowed | pointed:
             pointed = body.program.by_ways(body, {way.untyped for way in left_by})
         if wild and (not allowed or allowed | pointed == body.domain):
             return _Limit(body.domain, None, reasons.JUMP_TO_ANYWHERE)

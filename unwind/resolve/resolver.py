@@ -97,7 +97,7 @@ class Resolver:
             if key is stack:
                 answers = self._walk.answers(stack)
             if answers is None:
-                answers = self.answers(self.steps(stack, vptrs, known_exact))
+                answers = self._marked(stack, vptrs, known_exact)
             self._remember(len(stack))
             self._stacks[key] = answers
         return answers
@@ -113,12 +113,19 @@ class Resolver:
         Returns:
             One step for each address: what its caller left of its candidates (`unwind.resolve.chain`).
         """
+        self._marked(addresses, vptrs, exact)
+        return self._walk.steps(self._mark(addresses, vptrs, exact))
+
+    def _marked(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> Answers:
+        """Return the answers for a stack some frames of which may not be addresses alone."""
         known_count = -1
-        steps: list[Step] = []
+        frames: tuple[Sampled, ...] = ()
+        answers = None
         while len(self.places.trampolines) != known_count:  # once more, with the trampolines that the walk has found
             known_count = len(self.places.trampolines)
-            steps = self._walk.steps(self._mark(addresses, vptrs, exact))
-        return steps
+            frames = self._mark(addresses, vptrs, exact)
+            answers = self._walk.answers(frames)
+        return self.answers(self._walk.steps(frames)) if answers is None else answers
 
     @property
     def root(self) -> Step:
@@ -136,7 +143,7 @@ class Resolver:
         Returns:
             The step; `answers` has what the steps of a whole stack mean.
         """
-        if len(self._chains) + len(self._walk) > self._step_limit:
+        if self._chains.size + self._walk.size > self._step_limit:
             self._begin()
         return self._chains.step(caller, frame, is_pc)
 
@@ -166,7 +173,7 @@ class Resolver:
         return self.losses is Losses.ANY or not has_frame(place)
 
     def _is_held(self, step: Step) -> bool:
-        return not step.plain or step.address in self.places.trampolines
+        return not step.plain or step.is_trampoline
 
     def _mark(self, addresses: Addresses, vptrs: Vptrs, exact: Exact) -> tuple[Sampled, ...]:
         """Return the addresses, each with its vtable pointer if that counts, and with a mark if it is exact."""
@@ -184,10 +191,17 @@ class Resolver:
 
     def _after_signals(self, frames: tuple[Sampled, ...]) -> tuple[Sampled, ...]:
         """Return the frames, with a mark at each one outwards of a signal trampoline."""
-        marked = list(frames)
-        for idx, (inner, frame) in enumerate(zip(frames, frames[1:], strict=False), 1):
-            if frame is not None and (inner.address if isinstance(inner, Marked) else inner) in self.places.trampolines:
-                marked[idx] = frame._replace(is_exact=True) if isinstance(frame, Marked) else Marked(frame, 0, True)
+        marked: list[Sampled] = []
+        is_outwards = False
+        for idx, frame in enumerate(frames):
+            if frame is None:
+                marked.append(None)
+                is_outwards = False
+                continue
+            mark = frame if isinstance(frame, Marked) else Marked(frame)
+            is_exact = mark.is_exact or is_outwards
+            marked.append(mark._replace(is_exact=True) if is_exact else frame)
+            is_outwards = self.places.of(mark.address, is_exact or idx == 0).is_trampoline
         return tuple(marked)
 
     def _remember(self, address_count: int) -> None:

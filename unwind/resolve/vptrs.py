@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from unwind.program.program import Body
+from unwind.program.program import Body, Program
 from unwind.resolve.moved import SPECIAL, Moves
 from unwind.resolve.places import Marked, Place, Sampled
 
@@ -63,48 +63,67 @@ class Trust:
     def __init__(self, place_of: Callable[[int, bool], Place]) -> None:
         self._place_of = place_of  # by address and whether that is exact
         self._is_special: dict[int, bool] = {}  # by first node of the body
+        self._groups: dict[tuple[Program, int], range] = {}  # of vtables, by a pointer to one
         self._forms: dict[tuple[int, range], bool] = {}
+        self._moved_by: dict[range, dict[int, bool]] = {}  # by first node of a body further in
+        self._moved_in: dict[tuple[int, range], bool] = {}  # by first node of the body itself
         self._moves = Moves(self._forms_address)
 
     def frames(self, frames: tuple[Sampled, ...], vptrs: Vptrs) -> tuple[Sampled, ...]:
         """Return the frames, with the vtable pointer beside each that has one that counts."""
         found = list(frames)
-        places: list[Place | None] = []  # of the frames from the innermost to this one
+        inner: list[int] = []  # first nodes of the bodies of frames further in
+        inner_count = 0
         for frame_idx, vptr in sorted(vptrs):
             frame = frames[frame_idx] if 0 <= frame_idx < len(frames) else None
-            if frame is None:
-                continue
-            places += [self._place(inner, idx) for idx, inner in enumerate(frames[: frame_idx + 1])][len(places) :]
-            place = places[frame_idx]
+            place = self._place(frame, frame_idx)
             body = None if place is None else place.body
-            if place is None or body is None:
+            if frame is None or place is None or body is None or body.settled:
                 continue
             vptr -= body.program.bias
-            if body.settled or not body.program.dispatch.knows(vptr):
+            if not body.program.dispatch.knows(vptr):
                 continue
+            inner += self._nodes(frames, inner_count, frame_idx)
+            inner_count = frame_idx
             is_entry = not place.return_address and place.vaddr == body.start
-            inner_bodies = [inner.body for inner in places[:-1] if inner is not None and inner.body is not None]
-            if is_entry or not self._may_be_moved(inner_bodies, body, vptr):
+            if is_entry or not self._may_be_moved(inner, body, vptr):
                 mark = frame if isinstance(frame, Marked) else Marked(frame)
                 found[frame_idx] = mark._replace(vptr=vptr)
         return tuple(found)
 
+    def _nodes(self, frames: tuple[Sampled, ...], start: int, end: int) -> list[int]:
+        """Return the first nodes of the bodies of some frames."""
+        places = [self._place(frames[idx], idx) for idx in range(start, end)]
+        return [place.body.first_node for place in places if place is not None and place.body is not None]
+
     def _place(self, frame: Sampled, frame_idx: int) -> Place | None:
         if frame is None:
             return None
-        mark = frame if isinstance(frame, Marked) else Marked(frame)
-        return self._place_of(mark.address, frame_idx == 0 or mark.is_exact)
+        if isinstance(frame, Marked):
+            return self._place_of(frame.address, frame_idx == 0 or frame.is_exact)
+        return self._place_of(frame, frame_idx == 0)
 
-    def _may_be_moved(self, inner: list[Body], body: Body, vptr: int) -> bool:
+    def _may_be_moved(self, inner: list[int], body: Body, vptr: int) -> bool:
         """Return whether the function of a frame in `body`, or one of the frames further in, may have moved its
         pointer.
         """
-        group = body.program.dispatch.group_range(vptr)
-        return (
-            self._forms_address(body, group)
-            or any(self._has_special(other) or self._forms_address(other, group) for other in inner)
-            or self._moves.may_be_moved(body, group)
-        )
+        group = self._groups.get((body.program, vptr))
+        if group is None:
+            group = self._groups[body.program, vptr] = body.program.dispatch.group_range(vptr)
+        if self._forms_address(body, group):
+            return True
+        moved_by = self._moved_by.setdefault(group, {})
+        for node in inner:
+            moves = moved_by.get(node)
+            if moves is None:
+                other, _ = body.program.candidates[node]
+                moves = moved_by[node] = self._has_special(other) or self._forms_address(other, group)
+            if moves:
+                return True
+        key = body.first_node, group
+        if key not in self._moved_in:
+            self._moved_in[key] = self._moves.may_be_moved(body, group)
+        return self._moved_in[key]
 
     def _forms_address(self, body: Body, group: range) -> bool:
         key = (body.first_node, group)

@@ -6,6 +6,9 @@ follows a stack without Python; a step that the table lacks is made, and the ker
 
     0x401136, 0x401180, 0x4011f0 ──kernel──> steps 1 2 5 9 ──> answers of the steps 2 5 9
 
+What follows a step depends on its *state* alone, its address and what is left of its candidates: steps after different
+callers have one state, and what was called from there is looked up once.
+
 Those are the answers for the stack, unless one of its steps is *held*: it restricts its caller, or it is the trampoline
 of a signal, which says how the address outwards of it is meant.
 """
@@ -16,7 +19,7 @@ from collections.abc import Callable, Hashable
 
 from unwind.resolve import columns as c
 from unwind.resolve._follow import Turns
-from unwind.resolve.chain import Step
+from unwind.resolve.chain import CALLED_NOTHING, Step
 from unwind.resolve.places import Marked, Sampled
 from unwind.samples.path_tree import zeros
 from unwind.symbolize.answer import Answer
@@ -41,12 +44,12 @@ class Walk:
         self._steps = [root, root]  # number 0 is none
         self._answers = [root.answer, root.answer]
         self._numbers = {root: 1}
+        self._callers = [root, root]  # by the number of a state, a step with it
+        self._states: dict[Hashable, int] = {root.state: 1, CALLED_NOTHING: 1}
         self._frame_numbers: dict[Hashable, int] = {}  # of those that are not addresses alone, from 1 on
-        self._path, self._size, self._count = zeros(_DEPTH), _TURNS, 0
-        self._turns = Turns(zeros(self._size, 3), self._path, self._frame_numbers, self._answers)
-
-    def __len__(self) -> int:
-        return self._count
+        self._path, self._room = zeros(_DEPTH), _TURNS
+        self.size = 0  # turns that are kept
+        self._turns = Turns(zeros(self._room, 3), self._path, self._frame_numbers, self._answers)
 
     def answers(self, frames: Frames) -> tuple[Answer, ...] | None:
         """Return the answers for a stack, innermost first; None if they follow from more than each of its steps."""
@@ -71,17 +74,21 @@ class Walk:
         return [self._steps[number & c.STEP_MASK] for number in self._path[: len(frames)]]
 
     def _add(self, caller: int, frame: Sampled, is_innermost: bool) -> None:
-        """Store the step from that of a caller to a frame."""
-        step = self._make(self._steps[caller], frame, is_innermost)
+        """Store the step from the state of a caller to a frame."""
+        step = self._make(self._callers[caller], frame, is_innermost)
         number = self._numbers.get(step)
         if number is None:
             number = self._numbers[step] = len(self._steps)
             self._steps.append(step)
             self._answers.append(step.answer)
-        self._count += 1
-        if 2 * self._count > self._size:
-            self._size *= 2
-            self._turns.grow(zeros(self._size, 3))
+        state = self._states.get(step.state)
+        if state is None:
+            state = self._states[step.state] = len(self._callers)
+            self._callers.append(step)
+        self.size += 1
+        if 2 * self.size > self._room:
+            self._room *= 2
+            self._turns.grow(zeros(self._room, 3))
         kind = c.INNERMOST if is_innermost else 0
         if type(frame) is int:
             address: int = frame
@@ -89,7 +96,7 @@ class Walk:
             kind |= c.NUMBERED
             address = self._frame_numbers.setdefault(frame, len(self._frame_numbers) + 1)
         held = c.HELD if self._is_held(step) else 0
-        self._turns.add(caller << c.KIND_BITS | kind, address, number | held)
+        self._turns.add(caller << c.KIND_BITS | kind, address, state << c.STATE_BIT | number | held)
 
 
 def _with_number(frame: Sampled) -> Sampled:

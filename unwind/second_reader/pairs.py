@@ -66,6 +66,12 @@ class Pairs:
         found = self._by_code(return_address, caller, frame)
         return frame.every if is_other_module and not found else found
 
+    def called_back(self, return_address: int, caller: int, frame: Callee) -> Functions:
+        """Return the functions that `frame` can be if an import calls back what `caller` has passed to it."""
+        body, idx = self._candidates[caller]
+        given = body.program.given(return_address, body).get(idx)
+        return frame.every if given is None else self._reached([given[0]], frame)
+
     def called_from_outside(self, frame: Callee) -> Functions:
         """Return the functions that `frame` can be if all that is known of its caller is that it is elsewhere."""
         found = self._through([ANY], frame) or self._through([ANY], frame._replace(vptr=0))

@@ -18,6 +18,7 @@ from icf.aliases import function_name, same_function
 from icf.model import Member, MemberFlag, RuntimeAddr, Verdict
 from unwind.callgraph.jumps import jump_graph
 from unwind.process.process import Process
+from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
 from unwind.resolve.answer import OUTSIDE, one, several, unknown
 from unwind.resolve.moved import SPECIAL, Moves
@@ -64,6 +65,30 @@ class SecondResolver:
         @cache
         def outwards(idx: int, function: int) -> bool:
             """Return whether frame `idx` can be `function`, by all that is outwards of it."""
+            if not called(idx, function):
+                return False
+            left = called_back(idx)
+            return not left or function in left
+
+        @cache
+        def called_back(idx: int) -> Functions:
+            """Return the functions that frame `idx` can be, as an import calls it back; empty: that says nothing."""
+            frame, origin = frames[idx].callee, self._origin(frames, idx)
+            if frame is None or not origin:
+                return frozenset()
+            outer = frames[origin]
+            given = frozenset[int]().union(
+                *(
+                    self._pairs.called_back(outer.place.return_address, caller, frame)
+                    for caller in outer.functions
+                    if origin in cuts or outwards(origin, caller)
+                )
+            )
+            return frozenset(each for each in given if called(idx, each))
+
+        @cache
+        def called(idx: int, function: int) -> bool:
+            """Return whether frame `idx` can be `function`, by its caller."""
             if idx + 1 == len(frames) or not self._knows_caller(frames, idx):
                 return True
             outer = frames[idx + 1]
@@ -92,6 +117,32 @@ class SecondResolver:
             left = frozenset(each for each in frame.functions if outwards(idx, each) and inwards(idx, each))
             answers.append(self._answer(frame, frozenset() if {idx, idx - 1} & cuts else left))
         return tuple(answers)
+
+    def _origin(self, frames: Sequence[_Frame], idx: int) -> int:
+        """Return the frame whose call of an import calls frame `idx` back; 0: none is known."""
+        library: Program | None = None
+        for outer in range(idx + 1, len(frames)):
+            frame = frames[outer]
+            program = self._program_of(frame)
+            if program is None or not frame.place.return_address or frame.place.is_trampoline:
+                return 0
+            site = program.code.call_site(frame.place.return_address)
+            if library is not None and program is not library:
+                is_known = frame.callee is not None and bool(
+                    program.given(frame.place.return_address, frame.callee.body)
+                )
+                if not is_known or site.kind is not SiteKind.IMPORT or frame.callee is None:
+                    return 0
+                return outer if self._process.c_library_with(site.symbol) is library else 0
+            is_alone = frame.callee is None or frame.callee.body.settled
+            if not is_alone or site.kind is not (SiteKind.INDIRECT if library is None else SiteKind.DIRECT):
+                return 0
+            library = program
+        return 0
+
+    def _program_of(self, frame: _Frame) -> Program | None:
+        module = None if frame.address is None else self._process.module_at(RuntimeAddr(frame.address))
+        return None if module is None else self._process.program(module)
 
     def _knows_caller(self, frames: Sequence[_Frame], idx: int) -> bool:
         """Return whether the caller of a frame is known."""

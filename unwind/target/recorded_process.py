@@ -78,8 +78,7 @@ class ProcessStacks:
             if len(self._states) >= _KEPT:
                 self._states.clear()
                 self._entered.clear()
-            is_trampoline = address in self.resolver.places.trampolines
-            state = self._states[key] = State(self, step, frame, is_cut=is_cut, is_trampoline=is_trampoline)
+            state = self._states[key] = State(self, step, frame, is_cut=is_cut)
             self.fresh.append(step.answer)
             if step.body is not None and not step.depends_on_caller:
                 self._entered[frame, is_first] = state
@@ -90,7 +89,7 @@ class ProcessStacks:
 
         `states` are those of its frames, innermost first; none if it has vtable pointers.
         """
-        if sample.vptrs or any(state.is_trampoline for state in states):
+        if sample.vptrs or any(state.step.is_trampoline for state in states):
             answers = self._with_marks(sample)
         else:
             answers = self._swept(states)

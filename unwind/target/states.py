@@ -41,7 +41,7 @@ class OneProcess(Protocol):
 class State:
     """A frame after callers that leave the same of its candidates; that of a root stands for an unknown caller."""
 
-    __slots__ = ("frame", "is_cut", "is_held", "is_trampoline", "process", "step")
+    __slots__ = ("frame", "is_cut", "is_held", "process", "step")
 
     def __init__(
         self,
@@ -50,13 +50,11 @@ class State:
         frame: RecordedFrame = NO_FRAME,
         *,
         is_cut: bool = False,
-        is_trampoline: bool = False,
     ) -> None:
         self.process, self.step, self.frame = process, step, frame
         self.is_cut = is_cut  # its caller may be missing
-        self.is_trampoline = is_trampoline  # of a signal: the frame outwards of it is exact
         # the answers follow from the whole stack: this frame restricts its caller, or changes what an address means
-        self.is_held = is_trampoline or not step.plain
+        self.is_held = step.is_trampoline or not step.plain
 
 
 class TreeStates(AnsweredTree):

@@ -63,6 +63,7 @@ class Cie:
     encoding: int  # of the addresses of its FDEs
     start: int  # of the instructions
     end: int
+    table_encoding: int = OMITTED  # of the addresses of tables with landing pads
 
     @property
     def is_signal_frame(self) -> bool:
@@ -79,6 +80,7 @@ class Fde:
     high: int
     start: int  # of the instructions
     end: int
+    data_at: int = 0  # of the augmentation data, 0 for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ def read_cie(section: FrameSection, offset: int) -> Cie:
             raise reader.error(f"CIE has addresses of {sizes[0]} bytes and segments of {sizes[1]}", reader.pos - 2)
     code_align, data_align = reader.uleb(), reader.sleb()
     return_address = reader.u8() if version == 1 else reader.uleb()
-    encoding = 0
+    encoding, table_encoding = 0, OMITTED
     if augmentation.startswith("z"):
         size_bytes = reader.uleb()
         if size_bytes > reader.remaining:
@@ -145,7 +147,7 @@ def read_cie(section: FrameSection, offset: int) -> Cie:
             if letter == "R":
                 encoding = reader.u8()
             elif letter == "L":
-                reader.u8()
+                table_encoding = reader.u8()
             elif letter == "P":
                 skip_pointer(reader, reader.u8(), section.vaddr)
             elif letter not in "SBG":
@@ -157,7 +159,9 @@ def read_cie(section: FrameSection, offset: int) -> Cie:
         raise reader.error(f"CIE has the unknown augmentation {augmentation!r}", augmentation_at)
     if encoding == OMITTED:
         raise reader.error("CIE whose FDEs have no address")
-    return Cie(offset, augmentation, code_align, data_align, return_address, encoding, reader.pos, entry.end)
+    return Cie(
+        offset, augmentation, code_align, data_align, return_address, encoding, reader.pos, entry.end, table_encoding
+    )
 
 
 def read_fde(section: FrameSection, entry: Entry, cie: Cie) -> Fde:
@@ -168,6 +172,9 @@ def read_fde(section: FrameSection, entry: Entry, cie: Cie) -> Fde:
     size_bytes = read_value(reader, cie.encoding & 0xF) & _MASK
     if low + size_bytes > 1 << 64:
         raise reader.error(f"FDE of {size_bytes:#x} bytes at {low:#x} ends outside of the address space", entry.start)
+    data_at = 0
     if cie.augmentation.startswith("z"):
-        reader.take(reader.uleb())
-    return Fde(entry.offset, entry.cie_offset, low, low + size_bytes, reader.pos, entry.end)
+        data_bytes = reader.uleb()
+        data_at = reader.pos if data_bytes else 0
+        reader.take(data_bytes)
+    return Fde(entry.offset, entry.cie_offset, low, low + size_bytes, reader.pos, entry.end, data_at)

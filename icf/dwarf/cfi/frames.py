@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from icf.dwarf.cfi import _rows, rules
 from icf.dwarf.cfi.entries import Fde, FrameSection
-from icf.dwarf.cfi.index import FdeIndex
+from icf.dwarf.cfi.index import FdeIndex, find_eh_frame
 from icf.dwarf.cfi.pointers import ABSOLUTE, INDIRECT, RELATIVE
 from icf.elf.image import Image
-from icf.elf.types import SHT_NOBITS, Machine
+from icf.elf.types import Machine
 
 _MASK = (1 << 64) - 1
 _POINTER_BYTES = {0: 8, 3: 4, 4: 8, 11: 4, 12: 8}
@@ -148,15 +148,10 @@ class CallFrames:
 
 
 def _eh_frame(image: Image) -> Iterator[_Section]:
-    found = image.named(".eh_frame")
-    if found is None or found.type == SHT_NOBITS:
-        return
-    section = FrameSection(image.path, ".eh_frame", image.contents(found), found.vaddr, image.machine)
-    header = image.named(".eh_frame_hdr")
-    table = None
-    if header is not None and header.type != SHT_NOBITS and header.size_bytes:
-        table = image.contents(header), header.vaddr
-    yield _Section(section, FdeIndex(section, table))
+    found = find_eh_frame(image)
+    if found is not None:
+        section, table = found
+        yield _Section(section, FdeIndex(section, table))
 
 
 def _debug_frame(image: Image) -> Iterator[_Section]:

@@ -13,16 +13,33 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icf.dwarf.cfi.entries import Cie, Entry, Fde, FrameSection, read_cie, read_entry, read_fde
 from icf.dwarf.cfi.pointers import OMITTED, RELATIVE_TO_DATA, read_pointer, read_value
+from icf.elf.types import SHT_NOBITS
 from icf.errors import FormatError
 from icf.reader import Reader
 
+if TYPE_CHECKING:
+    from icf.elf.image import Image
+
 _SORTED_WORDS = RELATIVE_TO_DATA | 0xB
 _ENTRY_BYTES = 8
+
+
+def find_eh_frame(image: Image) -> tuple[FrameSection, tuple[memoryview, int] | None] | None:
+    """Return `.eh_frame`, and contents and address of `.eh_frame_hdr`; None where there is none."""
+    found = image.named(".eh_frame")
+    if found is None or found.type == SHT_NOBITS:
+        return None
+    section = FrameSection(image.path, ".eh_frame", image.contents(found), found.vaddr, image.machine)
+    header = image.named(".eh_frame_hdr")
+    if header is None or header.type == SHT_NOBITS or not header.size_bytes:
+        return section, None
+    return section, (image.contents(header), header.vaddr)
 
 
 class FdeIndex:

@@ -136,13 +136,13 @@ def follow(module: Any, machine: Machine, rows: list[Row], size_bytes: int) -> l
     facts = (17, 4, 7, 6, 0xF038, 1, 0x3C6) if machine is Machine.X86_64 else (33, 31, 0, -1, 0xBFF80000, 1, 0xFF)
     ops = np.array(rows, np.int64).reshape(-1, 6)
     scratch = [np.zeros((len(rows) + 2, facts[0]), np.uint64) for _ in range(2)]
-    found_limit = len(rows) * (1 + facts[0])  # a call, and each register that points to its object
+    found_limit = len(rows) * (2 + facts[0])  # a call, its target, and each register that points to its object
     out, result = np.zeros((found_limit, op.FOUND_COLUMN_COUNT), np.uint64), np.zeros(op.RESULT_SIZE, np.int64)
     nodes = np.zeros((len(rows) + op.TAIL_ROWS, 3), np.uint64)
     module.follow(
         ops.data, np.array([0, len(rows)]).data, np.array([[BASE, BASE + size_bytes]]).data, 0, 1,
         np.array(facts, np.int64).data, np.array([BASE + 3], np.int64).data, np.empty((0, 2), np.int64).data,
-        np.empty(0, np.int64).data, np.zeros(len(rows), np.int64).data, nodes.data,
+        np.empty(0, np.int64).data, np.arange(BASE, BASE + 80, 2).data, np.zeros(len(rows), np.int64).data, nodes.data,
         scratch[0].data, scratch[1].data, np.zeros((32, 4), np.uint64).data, out.data, np.zeros(1, np.uint8).data,
         result.data,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -277,7 +278,7 @@ def build(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
-def program(arch: str, functions: dict[str, tuple[str, Expected]], directory: Path) -> Path:
+def program(arch: str, functions: Mapping[str, tuple[str, object]], directory: Path) -> Path:
     text = [".text"]
     for name, (body, _) in functions.items():
         lines = "\n".join(body.split(";"))
@@ -322,3 +323,84 @@ def test_slots_and_jumps(arch: str, functions: dict[str, tuple[str, Expected]], 
         variables = [row for row in range(image.symbols.count) if image.symbols.name(row) == "pointer"]
         assert fixed == [int(image.symbols.value[row]) for row in variables]
     assert slots == {name: expected for name, (_, expected) in functions.items()}
+
+
+# each call with a known target: the function or the place in memory, and how many bytes before the call's end its
+# address is formed or loaded
+KNOWN_X86_64: dict[str, tuple[str, list[tuple[str, int]]]] = {
+    "plain": ("nop; ret", []),
+    "other": ("nop; ret", []),
+    "formed": ("lea plain(%rip), %rax; call *%rax; ret", [("plain", 9)]),
+    "number": ("mov $other, %rax; call *%rax; ret", [("other", 9)]),
+    "short_number": ("mov $other, %ebx; call *%rbx; ret", [("other", 7)]),
+    "loaded": ("mov pointer(%rip), %rax; call *%rax; ret", [("pointer", 9)]),
+    "from_memory": ("call *pointer(%rip); ret", [("pointer", 6)]),
+    "copied": ("lea plain(%rip), %rbx; mov %rbx, %rcx; call *%rcx; ret", [("plain", 12)]),
+    "over_calls": ("lea plain(%rip), %rbx; call *%rbx; call *%rbx; ret", [("plain", 9), ("plain", 11)]),
+    "lost_in_call": ("lea plain(%rip), %rsi; call *%rsi; call *%rsi; ret", [("plain", 9)]),
+    "in_loop": ("lea plain(%rip), %rbx; 1: call *%rbx; dec %ebp; jne 1b; ret", [("plain", 9)]),
+    "in_switch": (
+        "lea plain(%rip), %rbx; cmp $1, %edi; ja 3f; jmp *8f(,%rdi,8); 1: call *%rbx; 2: call *%rbx; 3: ret;"
+        ".pushsection .rodata; .balign 8; 8: .quad 1b, 2b; .popsection",
+        [("plain", 21), ("plain", 23)],
+    ),
+    "changes_in_loop": ("lea plain(%rip), %rbx; 1: call *%rbx; lea other(%rip), %rbx; dec %ebp; jne 1b; ret", []),
+    "changes_on_one_path": (
+        "lea plain(%rip), %rbx; test %edi, %edi; je 1f; mov %rsi, %rbx; 1: call *%rbx; ret",
+        [],
+    ),
+    "of_two": ("lea plain(%rip), %rbx; lea other(%rip), %rax; cmove %rax, %rbx; call *%rbx; ret", []),
+    "formed_twice": (  # two functions may have that address
+        "test %edi, %edi; je 1f; lea plain(%rip), %rbx; jmp 2f; 1: lea plain(%rip), %rbx; 2: call *%rbx; ret",
+        [],
+    ),
+    "spilled": ("lea plain(%rip), %rbx; mov %rbx, 8(%rsp); call other; mov 8(%rsp), %rax; call *%rax; ret", []),
+    "half": ("mov $plain, %rbx; mov $16, %bl; call *%rbx; ret", []),
+    "inside": ("lea plain+1(%rip), %rax; call *%rax; ret", []),
+    "argument": ("call *%rdi; ret", []),
+    "in_part": ("lea plain(%rip), %rax; call *%rax; ret", []),
+    "into_part": ("lea plain(%rip), %rax; nop; call *%rax; jmp in_part", [("plain", 10)]),
+    "entered": ("lea plain(%rip), %rbx; call other; landing: call *%rbx; ret", []),
+    "left_anywhere": ("lea plain(%rip), %rbx; call *%rbx; push %rax; jmp *%rdx", []),
+}
+KNOWN_AARCH64: dict[str, tuple[str, list[tuple[str, int]]]] = {
+    "plain": ("nop; ret", []),
+    "other": ("nop; ret", []),
+    "formed": ("adrp x8, other; add x8, x8, :lo12:other; blr x8; ret", [("other", 8)]),
+    "near": ("adr x8, plain; blr x8; ret", [("plain", 8)]),
+    "loaded": ("adrp x8, pointer; ldr x8, [x8, :lo12:pointer]; blr x8; ret", [("pointer", 8)]),
+    "over_calls": ("adr x20, plain; blr x20; blr x20; ret", [("plain", 8), ("plain", 12)]),
+    "lost_in_call": ("adr x8, plain; blr x8; blr x8; ret", [("plain", 8)]),
+    "changes_in_loop": ("adr x20, plain; 1: blr x20; adr x20, other; cbnz x21, 1b; ret", []),
+    "of_two": ("adr x8, plain; adr x9, other; csel x8, x8, x9, eq; blr x8; ret", []),
+    "entered": ("adr x20, plain; bl other; landing: blr x20; ret", []),
+    "in_part": ("adr x8, plain; blr x8; ret", []),
+}
+
+
+@pytest.mark.parametrize(("arch", "functions"), [("x86_64", KNOWN_X86_64), ("aarch64", KNOWN_AARCH64)])
+def test_known_targets(
+    arch: str, functions: dict[str, tuple[str, list[tuple[str, int]]]], build: str, tmp_path: Path
+) -> None:
+    with Image.open(program(arch, functions, tmp_path)) as image:
+        bodies, symbols = find_bodies(image, None), image.symbols
+        value_of = {symbols.name(row): int(symbols.value[row]) for row in range(symbols.count)}
+        name_of = {value: name for name, value in value_of.items() if name in (*functions, "pointer")}
+        pads = np.array([value_of["landing"]], np.int64)
+        parts = np.array([value_of["in_part"]], np.uint64)
+        none = np.empty(0, np.uint64)
+        found = find_indirect(image, bodies.start, bodies.end, parts, lambda starts: (pads, none))
+        owner = [name_of[start] for start in bodies.starts_at(found.known_end - np.uint64(1)).tolist()]
+        called = (found.known_target + found.known_place).tolist()  # one of them is 0
+        distances = (found.known_end - found.known_source).tolist()
+        known: dict[str, list[tuple[str, int]]] = {name: [] for name in functions}
+        for name, vaddr, distance in zip(owner, called, distances, strict=True):
+            known[name].append((name_of[vaddr], distance))
+        assert known == {name: expected for name, (_, expected) in functions.items()}
+        # nothing is known of a function into which exceptions may lead anywhere, nor without their landing pads
+        unread = np.array([value_of["formed"]], np.uint64)
+        some = find_indirect(image, bodies.start, bodies.end, parts, lambda starts: (pads, unread))
+        assert len(some.known_end) == len(found.known_end) - 1
+        some = find_indirect(image, bodies.start, bodies.end, parts, lambda starts: (pads, parts))
+        assert not len(some.known_end)
+        assert not len(find_indirect(image, bodies.start, bodies.end, parts).known_end)

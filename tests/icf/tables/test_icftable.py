@@ -10,6 +10,7 @@ from icf.errors import FormatError
 from icf.model import (
     ALL_MEMBERS,
     ANY_POINTER,
+    Callback,
     ClassFlag,
     DieOffset,
     Evidence,
@@ -33,11 +34,11 @@ DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
 
 # name, bytes: the columns in file order, joined by `table`
 COLUMNS = {
-    "header": "05 08",  # version, address_size
+    "header": "06 08",  # version, address_size
     "image_flags": "01 00 00 00",  # MERGED_BY_COMPILER
     "code_digest": "000102030405060708090a0b0c0d0e0f",
-    # 2 classes, 3 members, an alias, a tail call, 2 pointer jumps ...; a type with a group, 2 objects, 3 rows
-    "counts": "02 03 01 01 02 02 03 02 01 09 01 01 02 03",
+    # 2 classes, 3 members, an alias, tail call, 2 pointer jumps ...; a type, a group, 2 objects, 3 rows, 3 callbacks
+    "counts": "02 03 01 01 02 02 03 02 01 09 01 01 02 03 03",
     "class_vaddr": "a0a28002 20",  # 0x401120, then 0x20 more
     "class_size": "0f 8001",  # 15, 128 bytes
     "class_flags": "03 00",  # MEMBERS_COMPLETE and CALLS_COMPLETE; none
@@ -64,6 +65,10 @@ COLUMNS = {
     "object_rows": "02 01",
     "object_member": "01 01 00",  # first member, second member; every member
     "object_type": "00 00 00",
+    "callback_site": "b1a28002 00 10",  # 0x401131 twice, 0x401141
+    "callback_caller": "01 02 00",  # first member and second member; whichever
+    "callback_callee": "02 01 00",  # third, second, first member
+    "callback_evidence": "03 03 06",  # OBJECT, OBJECT, DECODED
     "evidence": "1a 04",  # RELOCATION 4 times, DWARF once
     "evidence_vcall": "fe",  # DECODED 32 times
     "vcall_object": "02" + 31 * "00",  # the second one; none
@@ -90,6 +95,11 @@ TABLE = IcfTable(
     types=(ObjectType((Vaddr(0x404000),)),),
     objects=((TypedMember(MemberRef(0, 0), 0), TypedMember(MemberRef(0, 1), 0)), (TypedMember(None, 0),)),
     vcall_objects=(2, *31 * (0,)),
+    callbacks=(
+        Callback(Vaddr(0x401131), MemberRef(0, 0), MemberRef(1, 0), Evidence(3)),
+        Callback(Vaddr(0x401131), MemberRef(0, 1), MemberRef(0, 1), Evidence(3)),
+        Callback(Vaddr(0x401141), None, MemberRef(0, 0), Evidence(6)),
+    ),
     vtables=(
         Vtable(Vaddr(0x404010), Vaddr(0x404000), (VtableSlot(5, MemberRef(0, 1)),)),
         Vtable(
@@ -105,7 +115,13 @@ TABLE = IcfTable(
 
 
 _TYPE_COLUMNS = ("type_groups", "type_group", "object_rows", "object_member", "object_type")
-WITHOUT_TYPES = dict.fromkeys(("pointer_object", *_TYPE_COLUMNS, "vcall_object"), "")  # before version 5
+_CALLBACK_COLUMNS = ("callback_site", "callback_caller", "callback_callee", "callback_evidence")
+WITHOUT_CALLBACKS = dict.fromkeys(_CALLBACK_COLUMNS, "") | {  # before version 6
+    "header": "05 08",
+    "counts": "02 03 01 01 02 02 03 02 01 09 01 01 02 03",
+}
+# before version 5
+WITHOUT_TYPES = dict.fromkeys(("pointer_object", *_TYPE_COLUMNS, *_CALLBACK_COLUMNS, "vcall_object"), "")
 WITHOUT_TYPES["counts"] = "02 03 01 01 02 02 03 02 01 09"
 NO_TYPES = dict.fromkeys(_TYPE_COLUMNS, "") | {"pointer_object": "00 00", "vcall_object": 32 * "00"}
 
@@ -136,6 +152,7 @@ def test_a_tail_call_of_every_member_to_any_member_takes_one_entry() -> None:
         types=TABLE.types,
         objects=TABLE.objects,
         vcall_objects=TABLE.vcall_objects,
+        callbacks=TABLE.callbacks,
         image_flags=TABLE.image_flags,
         code_digest=TABLE.code_digest,
     )
@@ -189,20 +206,20 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
 @pytest.mark.parametrize(
     ("column", "text", "row_offset", "problem"),
     [
-        ("header", "02 08", 0, "table has version 2, only 3 to 5 are known"),
-        ("header", "05 07", 1, "address size is 7, not 4 or 8"),
+        ("header", "02 08", 0, "table has version 2, only 3 to 6 are known"),
+        ("header", "06 07", 1, "address size is 7, not 4 or 8"),
         ("image_flags", "02 00 00 00", 0, "image_flags has unknown bits: 0x2"),
         (
             "counts",
-            "02 03 01 01 02 02 03 02 01 ffffffffffffffffff01 01 01 02 03",
+            "02 03 01 01 02 02 03 02 01 ffffffffffffffffff01 01 01 02 03 03",
             9,
-            "header counts 18446744073709551615 pool bytes, 115 bytes are left",
+            "header counts 18446744073709551615 pool bytes, 131 bytes are left",
         ),
         (
             "counts",
-            "02 03 01 01 02 02 03 02 7f 09 01 01 02 03",
+            "02 03 01 01 02 02 03 02 ff01 09 01 01 02 03 03",
             8,
-            "header counts 127 evidence bytes of .debug_vcall, 116 bytes are left",
+            "header counts 255 evidence bytes of .debug_vcall, 132 bytes are left",
         ),
         ("class_vaddr", "a0a28002 00", 4, "class has the address of the class above"),
         ("class_vaddr", "ffffffffffffffffff01 02", 10, "class_vaddr exceeds 64 bits"),
@@ -240,6 +257,10 @@ def test_every_truncation_that_its_length_owns_up_to_is_refused(size_bytes: int)
         ("object_member", "01 00 00", 1, "object_member is that above"),
         ("object_member", "01 03 00", 1, "object_member names no member"),
         ("object_type", "00 02 00", 1, "object_type is not one of the 1 types"),
+        ("callback_caller", "01 04 00", 1, "callback_caller names a member beyond the 3 there are"),
+        ("callback_caller", "02 02 00", 1, "callback has the call site of the one above, and no higher caller"),
+        ("callback_callee", "02 03 00", 1, "callback_callee is not one of the 3 members"),
+        ("callback_evidence", "03 00 06", 1, "callback_evidence names evidence 0, which is not known"),
         ("evidence", "1a 00", 1, "evidence names evidence 0, which is not known"),
         ("evidence_vcall", "ff", 0, "evidence_vcall names evidence 7, which is not known"),
         ("vcall_object", "03" + 31 * "00", 0, "vcall_object is above the 2 objects there are"),
@@ -263,9 +284,9 @@ def test_one_jump_can_take_several_slots_that_ascend() -> None:
 
 
 def test_addresses_of_four_bytes_are_checked_as_such() -> None:
-    assert parse_icf(table(header="05 04"), "a.out", DEBUG_STR) == TABLE
+    assert parse_icf(table(header="06 04"), "a.out", DEBUG_STR) == TABLE
     with pytest.raises(FormatError, match=r"class_vaddr is above 0xffffffff$"):
-        parse_icf(table(header="05 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
+        parse_icf(table(header="06 04", class_vaddr="a0a28002 ffffffff0f"), "a.out", DEBUG_STR)
 
 
 def test_version_3_has_neither_flags_nor_digest() -> None:
@@ -273,11 +294,8 @@ def test_version_3_has_neither_flags_nor_digest() -> None:
     assert (again.image_flags, again.code_digest) == (ImageFlag.NONE, b"")
     assert (again.classes, again.vtables) == (TABLE.classes, TABLE.vtables)
     assert (again.types, again.objects, again.vcall_objects) == ((), (), 32 * (0,))
-    written = WITHOUT_TYPES | {name: column for name, column in NO_TYPES.items() if name not in ("counts",)}
-    counts = WITHOUT_TYPES["counts"] + "00 00 00 00"
-    assert encode_icf(again, NAMES) == table(
-        image_flags="00 00 00 00", code_digest="00" * 16, **(written | {"counts": counts})
-    )
+    written = WITHOUT_CALLBACKS | NO_TYPES | {"counts": WITHOUT_TYPES["counts"] + "00 00 00 00"}
+    assert encode_icf(again, NAMES) == table(image_flags="00 00 00 00", code_digest="00" * 16, **written)
 
 
 def test_version_4_has_no_types() -> None:
@@ -285,6 +303,12 @@ def test_version_4_has_no_types() -> None:
     assert (again.types, again.objects, again.vcall_objects) == ((), (), 32 * (0,))
     assert [jump.object for jump in again.pointer_jumps] == [0, 0]
     assert (again.classes, again.code_digest) == (TABLE.classes, TABLE.code_digest)
+
+
+def test_a_table_without_callbacks_is_one_of_version_5() -> None:
+    again = parse_icf(table(**WITHOUT_CALLBACKS), "a.out", DEBUG_STR)
+    assert (again.callbacks, again.objects, again.code_digest) == ((), TABLE.objects, TABLE.code_digest)
+    assert encode_icf(again, NAMES) == table(**WITHOUT_CALLBACKS)
 
 
 def test_a_digest_of_zeros_is_none() -> None:
@@ -386,9 +410,13 @@ def random_table(seed: int, class_count: int, record_count: int = 0) -> tuple[Ic
         objects.append(tuple(TypedMember(MemberRef(class_idx, idx), rng.randrange(class_count)) for idx in chosen))
     objects.append((TypedMember(None, 0),))
     pointer_jumps = [each._replace(object=rng.randrange(class_count + 2)) for each in pointer_jumps]
+    callbacks = [
+        Callback(Vaddr(rng.randrange(1 << 33)), rng.choice([None, ref()]), ref(), Evidence(rng.randrange(1, 7)))
+        for _ in range(class_count // 3)
+    ]
     table = IcfTable(
         classes, tails, evidence, evidence[:5], pointer_jumps=pointer_jumps, vtables=vtables, types=types,
-        objects=objects, vcall_objects=[rng.randrange(class_count + 2) for _ in range(5)],
+        objects=objects, vcall_objects=[rng.randrange(class_count + 2) for _ in range(5)], callbacks=callbacks,
     )  # fmt: skip
     return table, bytes(debug_str), names
 

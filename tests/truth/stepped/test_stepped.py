@@ -44,7 +44,11 @@ def _measure(theme: str, compiler: str, linker: str, evidences: list[str], cache
 
 @pytest.mark.parametrize(
     ("theme", "compiler", "linker", "evidence"),
-    [("inheritance", "clang-O2", "lldr", "image"), ("tails", "gcc-O2", "gold", "objects")],
+    [
+        ("inheritance", "clang-O2", "lldr", "image"),
+        ("tails", "gcc-O2", "gold", "objects"),
+        ("loaded", "clang-O2", "lld", "objects"),
+    ],
 )
 def test_no_frame_at_any_instruction_is_wrong(
     theme: str, compiler: str, linker: str, evidence: str, cache: Path, tmp_path: Path

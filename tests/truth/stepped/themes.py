@@ -52,6 +52,7 @@ _ALL = [
         gcc_flags=("-mindirect-branch=thunk",),
         extent="few",
     ),
+    Theme("loaded", ("loaded.cpp", "loaded_callees.cpp"), flags=("-fno-plt",)),
     Theme("profiled", ("tails.cpp",), flags=("-pg",), extent="few"),
     Theme("packed", ("exceptions.cpp",), flags=("-Os", "-fno-align-functions"), extent="few"),
 ]

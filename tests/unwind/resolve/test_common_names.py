@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from icf.model import Member
-from unwind.resolve.chain import _common_name
+from unwind.resolve.findings import common_name
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from unwind.resolve.chain import _common_name
     ],
 )
 def test_one_name_for_all_candidates(names: list[str], common: str) -> None:
-    assert _common_name([Member(name) for name in names]) == common
+    assert common_name([Member(name) for name in names]) == common

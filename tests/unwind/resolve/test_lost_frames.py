@@ -137,10 +137,12 @@ def test_a_function_without_a_frame_may_call_one_that_jumps_to_the_frame() -> No
 
 
 def test_a_frame_pointer_that_is_there_finds_the_caller() -> None:
-    records = [call((CALLER, 0), (FRAME, 0)), call((LOST, 0), (FRAME, 1))]
-    made = program(records, {CALLER: to(FRAME), LOST: to(FRAME)})
-    addresses = (pc(FRAME) + 1, ret(CALLER))
-    assert Resolver(made, losses=Losses.FRAME_POINTERS).resolve(addresses)[0].linkage_name == "b0m0"
+    # CALLER calls LOST, which calls member 0 and ends with a jump to member 1
+    records = [call((CALLER, 0), (LOST, 0)), call((LOST, 0), (FRAME, 0))]
+    made = program(records, {CALLER: to(LOST), LOST: to(FRAME)}, tails=[((LOST, 0), (FRAME, 1))])
+    resolver = Resolver(made, losses=Losses.FRAME_POINTERS)
+    for address, verdict in ((pc(FRAME), Verdict.AMBIGUOUS), (pc(FRAME) + 1, Verdict.UNIQUE)):
+        assert resolver.resolve((address, ret(CALLER)))[0].verdict is verdict
 
 
 def test_a_pair_that_fits_with_a_frame_in_between_is_narrowed_at_most() -> None:
