@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +52,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "--findings", type=int, default=0, metavar="N", help="show N frames that went wrong, per program"
     )
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), metavar="N", help="measure N builds at a time")
     parser.add_argument("--cache", type=Path, default=CACHE)
     args = parser.parse_args(arguments)
     args.linker = args.linker or list(LINKERS)
@@ -131,7 +134,8 @@ def main(arguments: list[str] | None = None) -> int:
     args = parse(arguments)
     if not args.json:
         print(HEAD, flush=True)
-    results = list(measure_all(args))
+    with ProcessPoolExecutor(args.processes) as processes:
+        results = list(measure_all(args, processes))
     if args.json:
         print(json.dumps([_as_json(result) for result in results], indent=1))
     else:
@@ -139,23 +143,26 @@ def main(arguments: list[str] | None = None) -> int:
     return int(any(each.misses_bar for result in results for each in result.results))
 
 
-def measure_all(args: argparse.Namespace) -> Iterator[Measurement]:
+def measure_all(args: argparse.Namespace, processes: Executor) -> Iterator[Measurement]:
     """Yield what is measured of each program and kind of build, and print it as it comes."""
     command = [] if args.peers_only else shlex.split(args.tool) if args.tool else default_command()
     wanted = _wanted(args)
     programs = ", ".join(f"{program} in {len(kinds)} ways" for program, kinds in wanted.items())
     print(f"links with and without folding, runs both and compares: {programs}; in {args.cache}", file=sys.stderr)
+    runs = {}
     for program, kinds in wanted.items():
         for kind in kinds:
             kind = replace(kind, evidence=tuple(each for each in kind.evidence if each in args.evidence))
-            try:
-                result = _measure(args, program, kind, command)
-            except Unavailable as reason:
-                print(f"{program} {kind.compiler} {kind.linker}: left out: {reason}", file=sys.stderr)
-                continue
-            if not args.json:
-                _print(result, args.findings)
-            yield result
+            runs[program, kind] = processes.submit(_measure, args, program, kind, command)
+    for (program, kind), run in runs.items():
+        try:
+            result = run.result()
+        except Unavailable as reason:
+            print(f"{program} {kind.compiler} {kind.linker}: left out: {reason}", file=sys.stderr)
+            continue
+        if not args.json:
+            _print(result, args.findings)
+        yield result
 
 
 def _measure(args: argparse.Namespace, program: str, kind: Kind, command: list[str]) -> Measurement:

@@ -9,8 +9,10 @@ What is there is used as it is. With LTO the code arises in the link: its object
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import fcntl
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -152,8 +154,22 @@ def compile_one(compiler: str, flags: Sequence[str], job: tuple[Path, Path]) -> 
     partial_target.rename(target)
 
 
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process builds in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def build(program: Program, compiler_name: str, linker: str, cache: Path = CACHE) -> Build:
-    """Compile once, link twice; what exists is kept. Raises Unavailable."""
+    """Compile once, link twice; what exists is kept, and processes wait for each other. Raises Unavailable."""
+    with _alone(cache / program.name):
+        return _build(program, compiler_name, linker, cache)
+
+
+def _build(program: Program, compiler_name: str, linker: str, cache: Path) -> Build:
     compiler = COMPILERS[compiler_name]
     driver = find(compiler.driver)
     folder = cache / program.name / compiler_name / linker

@@ -76,7 +76,7 @@ def sample_both(build: Build, folded: Path, work: Path, cache: Path) -> tuple[Al
         ways += [(Sampling(gap=50), True), (Sampling(gap=gap, steps=150), False)]
     alignment = Alignment()
     reached = Reached(folding.originals)
-    run_folder = cache / build.program.name / "run"
+    run_folder = work / "run"  # other processes may run the program, too
     for folder, arguments in build.program.runs(build.source, run_folder):
         for sampling, is_entries in ways:
             recordings = [

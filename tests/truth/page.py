@@ -3,8 +3,8 @@
     python -m tests.truth.page docs/accuracy.md                               what `make accuracy` writes
     python -m tests.truth.page FILE.md --program gen --compiler clang --linker lldr --part sampled
 
-Programs are sampled in this process (`tests.truth`); what else there is runs beside it, one part after the other, each
-in a process of its own. Exits with 1 if a part does, that is if a name was wrong.
+As many processes as there are processors share the work: first the other parts, then the builds of sampled programs
+(`tests.truth`), one at a time. Exits with 1 if a part does, that is if a name was wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -157,10 +157,11 @@ def main(arguments: list[str] | None = None) -> int:
     words = [*rest, "--cache", str(args.cache)]
     begin_s = time.monotonic()
     measured: list[Measurement] = []
-    with ThreadPoolExecutor(1) as beside, redirect_stdout(sys.stderr):  # two processors: one sampled, one beside it
-        runs = {name: beside.submit(run_part, part, args.cache) for name, part in PARTS.items() if name in chosen}
+    sampled = parse(words)
+    with ProcessPoolExecutor(sampled.processes) as processes, redirect_stdout(sys.stderr):
+        runs = {name: processes.submit(run_part, part, args.cache) for name, part in PARTS.items() if name in chosen}
         if SAMPLED in chosen:
-            measured = list(measure_all(parse(words)))
+            measured = list(measure_all(sampled, processes))
         parts = {name: run.result() for name, run in runs.items()}
     took = [("all of it", time.monotonic() - begin_s), *((name, ran.wall_s) for name, ran in parts.items())]
     asked = [*rest, *(word for name in args.part or () for word in ("--part", name))]

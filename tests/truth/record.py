@@ -92,8 +92,9 @@ def build_sampler(cache: Path, machine: Machine = NATIVE) -> Path:
     library = cache / f"sampler.{machine.compiler}.so"
     if not library.exists() or library.stat().st_mtime < SOURCE.stat().st_mtime:
         cache.mkdir(parents=True, exist_ok=True)
-        command = [machine.compiler, "-O2", "-Wall", "-fPIC", "-shared", "-o", str(library), str(SOURCE)]
-        run(*command)
+        new = library.with_suffix(f".{os.getpid()}")  # another process may be about to load the old one
+        run(machine.compiler, "-O2", "-Wall", "-fPIC", "-shared", "-o", str(new), str(SOURCE))
+        new.replace(library)
     return library
 
 
