@@ -36,7 +36,7 @@ HEAD = """\
 known, and what the words mean; [Missing frames](design/missing-frames.md) has the rules for stacks that lack some. The
 rule is: never a wrong name.
 
-<!-- not run: it takes 20 to 60 minutes -->
+<!-- not run: it takes 10 to 40 minutes -->
 ```console
 $ make accuracy
 $ .venv/bin/python -m tests.truth.page FILE.md --program gen --compiler clang --part sampled
