@@ -9,7 +9,7 @@ A function that the C library's `qsort` calls through a pointer, or that one cal
 that it was given, or what that tail-calls. What else the library calls of other modules it calls by a name, so a
 `malloc` of the program cannot be taken for one. The frames say so only as long as
 
-    the import can be bound to the C library alone       no other module that is known defines it
+    the import can be bound to the C library alone       all modules are known, and no other one defines it
     all frames between are in that library               no handler of a signal, no loader, no other module
     each of them is known to follow a call               no frame that a signal interrupted
     no frame may be missing between any of them          else it does not apply

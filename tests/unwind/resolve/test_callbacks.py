@@ -74,6 +74,8 @@ def process(
     jumps: Mapping[int, Jumps | None] | None = None,
     records: tuple[CallRecord, ...] = (),
     library_sites: Mapping[int, CallSite] | None = None,
+    *,
+    is_whole: bool = True,
 ) -> Process:
     classes = [
         fold(COMPARATORS, 3, MARKED, marks=[TAKEN] * 3),
@@ -107,7 +109,8 @@ def process(
             Module("program", P, P, P + SIZE_BYTES, program, ListedExports()),
             Module("libc.so.6", LIBC, LIBC, LIBC + SIZE_BYTES, library, exported),
             Module("libother.so", OTHER, OTHER, OTHER + SIZE_BYTES, other, listed),
-        ]
+        ],
+        is_whole=is_whole,
     )
 
 
@@ -226,6 +229,10 @@ def test_only_the_c_library_calls_nothing_else() -> None:
     # one of another version does not replace it
     others = ListedExports([Export("qsort", start(0), "V9")])
     assert names(Resolver(process(others=others)).resolve(stack))[0] == "b0m1"
+
+
+def test_a_module_that_is_not_listed_may_have_a_qsort_of_its_own() -> None:
+    assert names(Resolver(process(is_whole=False)).resolve((COMPARATOR, *INSIDE, P + ret(CALLER))))[0] == ANY
 
 
 @pytest.mark.parametrize("site", [INDIRECT, direct(OUTER), imports("unknown")])
