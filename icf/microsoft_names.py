@@ -14,7 +14,7 @@ _LIMIT = 1 << 12  # longer names are hashed by compilers: ??@1234...@
 _FEW_REFERENCES, _FEW_FUNCTIONS = 16, 2
 _FUNCTION_TYPE = re.compile(r"[A-S]E?[A-J]?[68]|\$\$[A-C]?[68]|[68][A-Z]")
 _CONVENTION = re.compile(r"__(?:cdecl|stdcall|fastcall|thiscall|vectorcall|clrcall|swiftcall|swiftasynccall|regcall) ")
-_PLAIN = re.compile(r"[^(<`'{\[]*?\b__cdecl ((?:(?!operator|__)[^(<>`'{\[])+)\(([^(){}`']*)\)([^()]*)")
+_PLAIN = re.compile(r"(?:(?!operator)[^(`'{\[])*?\b__cdecl ((?:(?!operator|__)[^(`'{\[])+)\(([^(){}`']*)\)([^()]*)")
 _RETURNED_POINTER = re.compile(r"(?:__\w+ )?(?:[^()*&]*::)?[*&]+(?: const| volatile)* ?")
 _RESULT_DEPTH = 4  # functions that return pointers to functions that return such; deeper ones are not known
 _KEYWORD = re.compile(r"\b(?:struct|class|union|enum) ")
@@ -22,8 +22,9 @@ _POINTER_CONST = re.compile(r"\*(?:const|__ptr64|__restrict)+")
 # LLVM writes dtor, Microsoft destructor
 _DESTRUCTOR = re.compile(r"(?:`(?:(?:scalar|vector) deleting|vbase) d(?:tor|estructor)'|~[^:]*)$")
 _NO_SIZE = "[0]", "[]"  # an array of no known size, in records and in demangled names
-_OPERATOR = re.compile(r"operator(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|[<>]=?)")
-_OPENING, _CLOSING = "(<[{`", ")>]}'"
+# what may look like a bracket, and brackets
+_BRACKET = re.compile(r"(operator(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|[<>]=?))|->|([(<[{`])|([)>\]}'])")
+_OPERATOR, _OPENING, _CLOSING = 1, 2, 3
 
 
 class Declared(NamedTuple):
@@ -68,8 +69,8 @@ def declaration(text: str) -> Declared | None:
     >>> declaration("public: int __cdecl List<struct Order>::add(struct Order *) const")
     Declared(name='List<struct Order>::add', parameters='struct Order *', suffix=' const')
     """
-    if plain := _PLAIN.fullmatch(text):  # nearly all names; a tenth of the time
-        return Declared(plain[1], plain[2], plain[3])
+    if (plain := _PLAIN.fullmatch(text)) and _is_balanced(plain[1]) and _is_balanced(text[: plain.start(1)]):
+        return Declared(plain[1], plain[2], plain[3])  # nearly all names; a tenth of the time
     depths = _depths(text)
     conventions = [(found.start(), found.end()) for found in _CONVENTION.finditer(text)]
     low, high = 0, len(text)
@@ -89,6 +90,11 @@ def declaration(text: str) -> Declared | None:
     return None
 
 
+def _is_balanced(text: str) -> bool:
+    """Return whether each `<` has its `>`; `text` has no operator in it."""
+    return text.count("<") == text.count(">")
+
+
 def _declared(text: str, depths: list[int], start: int, high: int, depth: int) -> Declared | None:
     """Return the function whose name begins at `start`; `depth` brackets are open around it."""
     brackets = [at for at in range(start, high) if text[at] in "()" and depths[at] == depth]
@@ -104,19 +110,18 @@ def _declared(text: str, depths: list[int], start: int, high: int, depth: int) -
 
 def _depths(text: str) -> list[int]:
     """Return how many brackets are open around each character; those of operators are none."""
-    depths, depth, at = [], 0, 0
-    while at < len(text):
-        if operator := _OPERATOR.match(text, at):
-            depths += [depth + 1] * len(operator[0])  # none of it is a bracket
-            depths[at] = depth
-            at = operator.end()
-            continue
-        if text[at] in _CLOSING and not text.startswith("->", at - 1):
+    depths: list[int] = []
+    depth = 0
+    for found in _BRACKET.finditer(text):
+        kind, (at, end) = found.lastindex, found.span()
+        depths += [depth] * (at - len(depths))
+        if kind == _CLOSING:
             depth = max(depth - 1, 0)
-        depths.append(depth)
-        depth += text[at] in _OPENING
-        at += 1
-    return depths
+        depths += [depth]
+        if kind == _OPERATOR:
+            depths += [depth + 1] * (end - at - 1)
+        depth += kind == _OPENING
+    return depths + [depth] * (len(text) - len(depths))
 
 
 def spelled_alike(name: str) -> str:

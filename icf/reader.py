@@ -11,6 +11,7 @@ from struct import Struct
 from icf.errors import FormatError
 
 _U16, _U32, _U64 = Struct("<H"), Struct("<I"), Struct("<Q")
+_STRING_BYTES = 256  # of a string are read at a time
 
 
 class Reader:
@@ -99,11 +100,11 @@ class Reader:
 
     def cstring(self) -> bytes:
         """Return bytes up to a NUL, which is consumed."""
-        view = self._buffer[self.pos : self.end]
-        step = 256
-        for start in range(0, len(view), step):
-            nul = bytes(view[start : start + step]).find(0)
+        start = self.pos
+        for at in range(start, self.end, _STRING_BYTES):
+            piece = bytes(self._buffer[at : min(at + _STRING_BYTES, self.end)])
+            nul = piece.find(0)
             if nul >= 0:
-                self.pos += start + nul + 1
-                return bytes(view[: start + nul])
+                self.pos = at + nul + 1
+                return piece[:nul] if at == start else bytes(self._buffer[start : at + nul])
         raise self.error("string has no terminating NUL")

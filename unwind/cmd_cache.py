@@ -28,6 +28,7 @@ from typing import Any
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
+from icf.garbage import collect_seldom
 from icf.printable import printable, say
 from unwind import cmd_cache_servers
 from unwind.symcache.format.container import Container
@@ -106,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(folder: Folder, args: argparse.Namespace) -> int:
+    collect_seldom()
     failed = 0
     for path in args.images:
         try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
+from icf.garbage import collect_seldom
 from icf.printable import say
 from unwind.options import add_cache_options, add_lossy_option, add_module_root_option, losses_of
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _IMAGE = b"\x7fELF"
 _IN_USE = "inuse_space"  # what pprof shows of a heap
 _EVENTS = ("perf", "perf-script")  # after the number of samples each event that was recorded
-_ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,7 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     from unwind.target.search import SearchPaths
 
-    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    collect_seldom()
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
     if args.output not in (None, "-"):
         _refuse_to_overwrite(args.output, [args.file, args.exe])

@@ -11,12 +11,12 @@ What a kind of input needs is imported for it: a few stacks take longer to impor
 
 from __future__ import annotations
 
-import gc
 import sys
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
+from icf.garbage import collect_seldom
 from icf.printable import say
 from unwind.arrow import need_pyarrow
 from unwind.options import add_cache_options, add_lossy_option, add_module_root_option, add_output_option, losses_of
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from unwind.readers.module_places import ModulePlace
 
-_ALLOCATIONS_BETWEEN_COLLECTIONS = 1 << 20
 _EXIT_USAGE = 2
 LOG = "log"
 _NOT_LOG = ("out", "explain", "second_reader", "no_vptr")
@@ -113,7 +112,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    collect_seldom()
     if args.second_reader and args.lossy not in (None, Losses.NONE.value):
         raise IcfError("the second resolver knows whole stacks alone", hint="leave out --lossy, or --second-reader")
     if args.second_reader and args.explain:

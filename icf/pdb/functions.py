@@ -149,6 +149,8 @@ class _Matcher:
 
     def members(self, rows: list[int], publics: list[_Public]) -> list[PdbMember]:
         """Return the members of a body from its procedures and public symbols."""
+        if len(rows) == len(publics) == 1 and self._columns[rows[0], col.P_KIND] != col.LOCAL:  # nearly all bodies
+            return [PdbMember(publics[0].name, self._number(rows[0]), procedure=rows[0])]
         found = [row for row in rows if self._columns[row, col.P_KIND] != col.LOCAL]
         members = [self._nameless(row, MemberFlag.LOCAL) for row in rows if self._columns[row, col.P_KIND] == col.LOCAL]
         groups = _variants(publics)

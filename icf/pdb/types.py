@@ -20,7 +20,7 @@ TYPES, IDS = 2, 4  # streams
 LF_POINTER, LF_MODIFIER, LF_PROCEDURE, LF_MFUNCTION, LF_ARGLIST = 0x1002, 0x1001, 0x1008, 0x1009, 0x1201
 LF_CLASS, LF_STRUCTURE, LF_UNION, LF_ENUM, LF_INTERFACE = 0x1504, 0x1505, 0x1506, 0x1507, 0x1519
 LF_FUNC_ID, LF_MFUNC_ID, LF_STRING_ID = 0x1601, 0x1602, 0x1605
-_HEADER = Struct("<5I")
+_HEADER, _RECORD, _FUNCTION_ID = Struct("<5I"), Struct("<2H"), Struct("<2I")
 _NUMERIC_BYTES = {0x8000: 1, 0x8001: 2, 0x8002: 2, 0x8003: 4, 0x8004: 4, 0x8009: 8, 0x800A: 8}
 _CLASS_SKIP = {LF_CLASS: 16, LF_STRUCTURE: 16, LF_INTERFACE: 16, LF_UNION: 8, LF_ENUM: 12}
 _SIMPLE = {
@@ -62,8 +62,7 @@ class Records:
         if not 0 <= at < len(self._offsets):
             return None
         start = self._offsets[at]
-        size_bytes = self._stream[start] | self._stream[start + 1] << 8
-        kind = self._stream[start + 2] | self._stream[start + 3] << 8
+        size_bytes, kind = _RECORD.unpack_from(self._stream, start)
         return kind, Reader(self._stream, self._path, self._place, start + 4, min(start + 2 + size_bytes, self._end))
 
 
@@ -80,8 +79,7 @@ class Types:
         if found is None or found[0] not in (LF_FUNC_ID, LF_MFUNC_ID):
             return ""
         kind, reader = found
-        scope = reader.u32()
-        reader.u32()
+        scope, _ = _FUNCTION_ID.unpack(reader.take(_FUNCTION_ID.size))
         name = _text(reader)
         around = self.type_name(scope) if kind == LF_MFUNC_ID else self._string(scope)
         return f"{around}::{name}" if around else name

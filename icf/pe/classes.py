@@ -17,7 +17,7 @@ def fold_class(image: PeImage, body: PdbBody, *, complete: bool) -> FoldClass:
     """Return a body as a class; numbers of records in the PDB are in the place of DIEs."""
     members = tuple(Member(each.name, DieOffset(each.number), each.flags, each.aliases) for each in body.members)
     flags = ClassFlag.MEMBERS_COMPLETE if complete else ClassFlag.NONE
-    if all(is_cold_part(each.name) for each in body.members):
+    if is_cold_part(body.members[0].name) and all(is_cold_part(each.name) for each in body.members):
         flags |= ClassFlag.FRAGMENT
     return FoldClass(Vaddr(image.base + body.start), body.end - body.start, members, flags)
 

@@ -87,7 +87,9 @@ def make_sections(
         entry_of[body] = number
         first, last = first_claim[body], first_claim[body + 1]
         fold = bodies.folds.get(body)
-        is_known = bool(fold.flags & ClassFlag.MEMBERS_COMPLETE) if fold is not None else bodies.are_all_named
+        is_known = bodies.are_all_named
+        if fold is not None:  # to compare flags takes longer than all else of a body
+            is_known = fold.flags is ClassFlag.MEMBERS_COMPLETE or bool(fold.flags & ClassFlag.MEMBERS_COMPLETE)
         whole_bytes = int(bodies.end[body]) - int(bodies.start[body])
         is_cut = whole_bytes != size_bytes
         put_uleb(records, (last - first) << 3 | (SIZED if is_cut else 0) | (ALL_KNOWN if is_known else 0))
