@@ -72,7 +72,7 @@ def write_tables(
     # waits for pointer jumps, which a thread may still be finding
     collected = collect(linked, objects, annotations)
     marks = find_marks(linked, collected, vtables, complete_objects)
-    virtual = find_virtual(linked, collected.reach, find_slots(linked, vtables, by_object))
+    virtual = find_virtual(linked, vtables, collected.reach, find_slots(linked, vtables, by_object))
     objects_of_calls = find_object_types(linked, vtables, collected.reach.pointers, marks, virtual)
     compilers = find_compilers(linked)
     image_flags = ImageFlag.MERGED_BY_COMPILER if compilers else ImageFlag.NONE

@@ -56,7 +56,7 @@ class Groups(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """Slots that hold the address of code of the image, by (vtable, slot)."""
+    """Slots that hold the address of code of the image, or that the loader fills, by (vtable, slot)."""
 
     vtable: U64  # address point
     group: I64  # row of `Groups`
@@ -129,8 +129,16 @@ class Vtables:
         is_one = self.groups.is_alone & ((self.groups.typeinfo != 0) | (not self._image.linker.may_fold_data))
         return is_in(starts, self._start[is_one])
 
+    @property
+    def bound(self) -> Slots:
+        """The slots that the loader fills by name: `symbol` says which, `target` nothing.
+
+        Groups with such a word that is in no slot are left out.
+        """
+        return self._laid_out[2]
+
     @cached_property
-    def _laid_out(self) -> tuple[Groups, Slots]:
+    def _laid_out(self) -> tuple[Groups, Slots, Slots]:
         words, group = self._words()
         count = len(self)
         is_pointer = words.kind != NUMBER
@@ -161,9 +169,14 @@ class Vtables:
                 others += [(int(edges[idx]) + at, int(edges[idx]) + last) for at in before]
         point = np.sort(np.concatenate(points))
 
-        slots, is_unplaced = self._slots(words, group, point, others)
+        slots, is_unplaced = _slots(words, group, point, others, words.kind == CODE)
         is_placed = self._is_sound.copy()
         is_placed[group[is_unplaced]] = False
+        is_bound = (words.symbol != 0) & ((words.kind == CODE) | (words.kind == IMPORT))
+        is_bound &= (own < 0) | (words.value != words.value[own]) | (words.kind != words.kind[own])
+        bound, is_unplaced = _slots(words, group, point, others, is_bound)
+        has_bound = is_placed.copy()
+        has_bound[group[is_unplaced]] = False
         row = np.maximum(typeinfo_row, 0)
         knows = typeinfo_row >= 0
         first_object, last_object = (np.searchsorted(self._objects, self._start + np.uint64(step)) for step in (0, 1))
@@ -176,7 +189,11 @@ class Vtables:
             knows & (words.kind[row] == IMPORT) if len(words.place) else knows,
             is_placed,
         )
-        return groups, slots.rows(np.flatnonzero(is_placed[slots.group]))
+        return (
+            groups,
+            slots.rows(np.flatnonzero(is_placed[slots.group])),
+            bound.rows(np.flatnonzero(has_bound[bound.group])),
+        )
 
     def typeinfo_of(self, group: int) -> TypeInfo:
         """Return the type_info of a row of `groups`."""
@@ -207,26 +224,29 @@ class Vtables:
         index = np.arange(len(group), dtype=np.uint64) - first[group]
         return self.data.words(self._start[group] + index * np.uint64(_WORD_BYTES)), group
 
-    def _slots(self, words: Words, group: I64, point: I64, others: list[tuple[int, int]]) -> tuple[Slots, I64]:
-        """Return the slots with code after the address points, which are rows of `words`; and code before any."""
-        code = np.flatnonzero(words.kind == CODE)
-        if not len(point):
-            point_of, is_behind = np.zeros(len(code), np.int64), np.zeros(len(code), np.bool_)
-        else:
-            before = np.searchsorted(point, code, side="right") - 1
-            point_of = point[np.maximum(before, 0)]
-            is_behind = (before >= 0) & (group[point_of] == group[code])
-        rows, at = code[is_behind], point_of[is_behind]
-        same = [rows[slice(*np.searchsorted(at, [last, last + 1]))] for _, last in others]
-        at = np.concatenate([at, *(np.full(len(own), first) for own, (first, _) in zip(same, others, strict=True))])
-        rows = np.concatenate([rows, *same])
-        order = np.lexsort((rows, at))
-        rows, at = rows[order], at[order]
-        slots = Slots(
-            words.place[at], group[rows], (rows - at).astype(np.uint32), words.place[rows], words.value[rows],
-            words.symbol[rows],
-        )  # fmt: skip
-        return slots, code[~is_behind]
+
+def _slots(words: Words, group: I64, point: I64, others: list[tuple[int, int]], is_wanted: Mask) -> tuple[Slots, I64]:
+    """Return the slots with a wanted word after the address points, which are rows of `words`; and such words before
+    any.
+    """
+    wanted = np.flatnonzero(is_wanted)
+    if not len(point):
+        point_of, is_behind = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    else:
+        before = np.searchsorted(point, wanted, side="right") - 1
+        point_of = point[np.maximum(before, 0)]
+        is_behind = (before >= 0) & (group[point_of] == group[wanted])
+    rows, at = wanted[is_behind], point_of[is_behind]
+    same = [rows[slice(*np.searchsorted(at, [last, last + 1]))] for _, last in others]
+    at = np.concatenate([at, *(np.full(len(own), first) for own, (first, _) in zip(same, others, strict=True))])
+    rows = np.concatenate([rows, *same])
+    order = np.lexsort((rows, at))
+    rows, at = rows[order], at[order]
+    slots = Slots(
+        words.place[at], group[rows], (rows - at).astype(np.uint32), words.place[rows], words.value[rows],
+        words.symbol[rows],
+    )  # fmt: skip
+    return slots, wanted[~is_behind]
 
 
 def _points_without_rtti(kinds: list[int], values: list[int]) -> list[list[int]]:

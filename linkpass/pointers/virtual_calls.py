@@ -1,15 +1,18 @@
 """The vtable slot that each virtual call takes, and the functions in the slots, if a merged function can be reached.
 
-    slots of vtables ── those with a body of `Reach.wanted` ──> slots that matter
-                                                                       │
+    slots of vtables ── those with a body of `Reach.wanted`, ──> slots that matter
+                        or with a function of another module           │
     calls through pointers ── with a slot, proven by the code ─────────┴──> .debug_vcall
                               or by an earlier .debug_vcall, where the code does not show it
+
+Another module's functions may be merged there; those of the C++ runtime are not.
 
 A statement that the code contradicts is dropped and counted; so is a slot that no vtable of the image has.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,12 +21,17 @@ import numpy as np
 
 from icf.columns import U64
 from icf.model import ANY_POINTER, Evidence
-from icf.sets import is_in
+from icf.sets import distinct, is_in
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import VirtualCalls, parse_vcall
+from icf.vtables.layout import Vtables
 from linkpass.evidence.reach import Reach
 from linkpass.linked import Linked
 from linkpass.pointers.vtable_slots import VtableSlots
+
+_OF_RUNTIME = re.compile(
+    r"__cxa_|_Z(?:T(?:c?[hv]n?\d+_(?:n?\d+_)?)+)?N[rVK]*[RO]?(?:S[tabsiod]|9__gnu_cxx|10__cxxabiv1)"
+)
 
 
 class VtableEntry(NamedTuple):
@@ -46,20 +54,29 @@ class Virtual:
     dropped: Counter[str] = field(default_factory=Counter)
 
 
-def find_virtual(linked: Linked, reach: Reach, slots: VtableSlots) -> Virtual:
+def find_virtual(linked: Linked, vtables: Vtables, reach: Reach, slots: VtableSlots) -> Virtual:
     """Choose the slots and calls that matter."""
     matters = is_in(slots.body, np.array(sorted(reach.wanted), np.uint64))
     columns = (slots.vtable[matters], slots.group[matters], slots.slot[matters], slots.body[matters])
     members = np.array(slots.members, np.int64)[matters].tolist()
     rows = zip(*(column.tolist() for column in columns), members, strict=True)
     found = Virtual([VtableEntry(*row) for row in rows], indirect_calls=len(reach.pointers.call_end))
-    wanted, known = set(columns[2].tolist()), set(slots.slot.tolist())
+    elsewhere = _slots_of_other_modules(linked, vtables)
+    wanted, known = elsewhere.union(columns[2].tolist()), elsewhere.union(slots.slot.tolist())
     for site, slot, evidence in _statements(linked, reach, found.dropped):
         if slot in wanted:
             found.calls.append((site, slot, evidence))
         elif slot not in known:
             found.dropped[f"{evidence.name.lower()}: no vtable has the slot"] += 1
     return found
+
+
+def _slots_of_other_modules(linked: Linked, vtables: Vtables) -> set[int]:
+    """Return the slots in which some vtable has a function of another module that may be merged there."""
+    symbols, bound = linked.image.dynamic_symbols, vtables.bound
+    imported = distinct(bound.symbol[~symbols.is_defined[bound.symbol]]).tolist()
+    merged = [row for row in imported if not _OF_RUNTIME.match(symbols.name(row))]
+    return set(bound.slot[is_in(bound.symbol, np.array(merged, np.uint32))].tolist())
 
 
 def _statements(linked: Linked, reach: Reach, dropped: Counter[str]) -> list[tuple[int, int, Evidence]]:

@@ -60,11 +60,18 @@ class Modules:
     def path(self, name: str, variant: str = FOLDED) -> Path:
         return self.workshop.folder / variant / name
 
-    def stacks(self, variant: str = FOLDED) -> list[str]:
+    def add_tables(self, name: str) -> None:
+        """`icf pass` on a module that was built without tables."""
+        image = self.path(name)
+        report = ("--icf-report", image.with_name(f"{name}.icf")) if self.workshop.toolchain.linker == "mold" else ()
+        icf("pass", image, *report)
+
+    def stacks(self, variant: str = FOLDED, *, with_vptrs: bool = False) -> list[str]:
         """What the program prints: run-time addresses, which differ in every run."""
         preload = " ".join(str(self.path(name, variant)) for name in self.environment.get("LD_PRELOAD", "").split())
         modules = self.workshop.folder / f"{variant}.json"
         environment = {**os.environ, **self.environment, "LD_PRELOAD": preload, "SAMPLE_MODULES": str(modules)}
+        environment |= {"SAMPLE_VPTRS": "1"} if with_vptrs else {}
         done = subprocess.run(
             [str(self.path("program", variant))], env=environment, capture_output=True, text=True, timeout=60
         )
@@ -92,9 +99,9 @@ class Modules:
         listed: list[dict[str, Any]] = json.loads((self.workshop.folder / f"{variant}.json").read_text())
         return [(int(module["load_address"], 16), module["path"]) for module in listed]
 
-    def check(self, *options: str | Path) -> list[list[Seen]]:
+    def check(self, *options: str | Path, with_vptrs: bool = False) -> list[list[Seen]]:
         """Resolve everything: no claim may be wrong, nor the truth be missing from the candidates."""
-        stacks, truths = self.stacks(), self.truth()
+        stacks, truths = self.stacks(with_vptrs=with_vptrs), self.truth()
         path = self.workshop.folder / "stacks"
         path.write_text("".join(f"{stack}\n" for stack in stacks))
         stacks_found = resolved("--modules", self.list_path, *options, path)

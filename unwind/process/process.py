@@ -22,9 +22,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from icf.model import RuntimeAddr, Vaddr
+from unwind.process.borrowed_vtables import borrow
 from unwind.program.dispatch import Dispatch
 from unwind.program.exports import Exports
-from unwind.program.program import Body, Linkage, Program
+from unwind.program.program import Body, Linkage, Program, VtableGroup
 
 _OF_C_LIBRARY = "__libc_start_main"  # which glibc and musl define, and no module that replaces some functions of theirs
 
@@ -39,6 +40,7 @@ class Module:
     end: int
     load: Callable[[Linkage], Program]
     exports: Exports
+    loaded: range | None = None  # all of its run-time addresses, where those above are of its code alone
 
     def linked(self, address: RuntimeAddr) -> Vaddr:
         """Return an address in the image as it was linked."""
@@ -48,14 +50,16 @@ class Module:
 class Process:
     """The modules of one process, which do not overlap."""
 
-    def __init__(self, modules: Iterable[Module], *, is_whole: bool = True) -> None:
+    def __init__(self, modules: Iterable[Module], *, is_whole: bool = True, lacks_images: bool = False) -> None:
         self.is_whole = is_whole  # else there are other, unknown modules
+        self.has_all = is_whole and not lacks_images  # the images of all modules were found
         self.candidates: list[tuple[Body, int]] = []
         self._modules = sorted(modules, key=lambda module: module.start)
         self._starts = [module.start for module in self._modules]
         self._programs: dict[Module, Program] = {}
         self._nodes_named: dict[str, list[int]] = {}
         self._replaced: dict[str, bool] = {}
+        self._is_replaced: dict[tuple[str, Module], bool] = {}
         self._c_library_with: dict[str, Program | None] = {}
 
     @classmethod
@@ -70,6 +74,11 @@ class Process:
         """Return the module that an address lies in."""
         idx = bisect_right(self._starts, address) - 1
         return self._modules[idx] if idx >= 0 and address < self._modules[idx].end else None
+
+    def module_with_data(self, address: RuntimeAddr) -> Module | None:
+        """Return the module that an address of data lies in."""
+        found = (each for each in self._modules if each.loaded is not None and address in each.loaded)
+        return self.module_at(address) or next(found, None)
 
     def programs(self) -> Iterator[Program]:
         """Yield the programs of all modules."""
@@ -104,6 +113,17 @@ class Process:
             self._c_library_with[symbol] = self.program(found[0]) if is_library else None
         return self._c_library_with[symbol]
 
+    def is_replaced(self, symbol: str, module: Module) -> bool:
+        """Return whether another module than `module` defines a function, too, whose jumps the tables do not have.
+
+        Tables list the jumps of a module if it has merged functions.
+        """
+        key = symbol, module
+        if key not in self._is_replaced:
+            others = [each for each in self._modules if each is not module and each.exports.find(symbol)]
+            self._is_replaced[key] = any(not self.program(each).bodies for each in others)
+        return self._is_replaced[key]
+
     def _define(self, symbol: str) -> list[int]:
         found: list[int] = []
         for module in self._modules:
@@ -119,7 +139,7 @@ class _Linkage:
     """One module among the others (`unwind.program.program.Linkage`)."""
 
     def __init__(self, process: Process, module: Module) -> None:
-        self._process = process
+        self._process, self._module = process, module
         self.path, self.bias = module.path, module.bias
         self.candidates, self.is_whole = process.candidates, process.is_whole
         self.nodes_named, self.replaces = process.nodes_named, process.replaces
@@ -127,3 +147,15 @@ class _Linkage:
     def dispatches(self) -> Iterator[Dispatch]:
         """Yield the dispatches, pointer targets, of each module; this loads all of them."""
         return (program.dispatch for program in self._process.programs())
+
+    def borrowed(self, vptr: int) -> VtableGroup | None:
+        """Return the group of vtables of another module that a vtable pointer, as linked in this one, points into."""
+        module = self._process.module_with_data(RuntimeAddr(vptr + self.bias)) if self._process.has_all else None
+        if module is None or module is self._module:
+            return None
+        home = self._process.program(module)
+        return borrow(self._process.program(self._module), home, vptr + self.bias - module.bias, self.is_replaced)
+
+    def is_replaced(self, symbol: str) -> bool:
+        """Return whether this module's definition of a function may give way to one of which too little is known."""
+        return self._process.is_replaced(symbol, self._module)

@@ -74,7 +74,8 @@ class DecodedCode:
         self._call_ends: dict[int, frozenset[int] | None] = {}  # by start of the function
         self._states: dict[int, FrameStates] = {}  # by start of the function, too
         self._frames: dict[int, int | None] = {}  # by start of the function, too
-        self.may_form = Constants(facts).may_form
+        constants = Constants(facts)
+        self.may_form, self.may_load = constants.may_form, constants.may_load
 
     def call_site(self, return_address: int) -> CallSite:
         """Return the kind of the instruction before `return_address`, with its target."""

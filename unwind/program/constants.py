@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _WORD_BYTES = 8
 _PAGE_BITS = 12
+_VTABLE, _VTT = "_ZTV", "_ZTT"  # Itanium C++ ABI, 5.1.4.1
 
 
 class Constants:
@@ -30,6 +31,7 @@ class Constants:
     def __init__(self, facts: CodeFacts) -> None:
         self._facts = facts
         self._places: dict[range, list[range]] = {}
+        self._slots: dict[str, list[int]] = {}
 
     def may_form(self, start: int, end: int, addresses: range) -> bool:
         """Return whether the code in `start:end` may form one of `addresses`; true where it cannot be read."""
@@ -41,6 +43,22 @@ class Constants:
             return True
         holds = _aarch64 if self._facts.machine is Machine.AARCH64 else _x86_64
         return any(holds(code, start, place) for place in places)
+
+    def may_load(self, start: int, end: int, vtables: str) -> bool:
+        """Return whether the code in `start:end` may load the address of another module's vtables, by their symbol.
+
+        It may also load that of a VTT of the class, in which it stands; a base's vtable is in that of whichever class.
+        """
+        slots = self._slots.get(vtables)
+        if slots is None:
+            of_class = _VTT + vtables.removeprefix(_VTABLE)
+            slots = self._slots[vtables] = [
+                slot
+                for slot, symbol in self._facts.imports.items()
+                for name in [symbol.partition("@")[0]]
+                if name in (vtables, of_class) or not vtables.startswith(_VTABLE) and name.startswith(_VTT)
+            ]
+        return any(self.may_form(start, end, range(slot, slot + 1)) for slot in slots)
 
     def _holding(self, addresses: range) -> list[range]:
         """Return the words of data that hold one of them."""

@@ -98,6 +98,7 @@ class Dispatch:
         types: Sequence[ObjectType] = (),
         objects: Sequence[TypedObject] = (),
         everybody: Callable[[], Iterable[Dispatch]] | None = None,
+        borrow: Callable[[int], Sequence[Vtable]] | None = None,
     ) -> None:
         self._classes = classes
         self._tail_calls = tail_calls
@@ -111,13 +112,26 @@ class Dispatch:
         self._objects = objects
         # those of all modules of a process: each may tail-call functions of another
         self._everybody = everybody or (lambda: [self])
+        # the group of vtables of another module that a vtable pointer points into, as far as functions are in its slots
+        self._borrow = borrow or (lambda _: ())
+        self._borrowed: dict[int, Sequence[Vtable]] = {}  # by vtable pointer
         self._entered: dict[Way, Entered] = {}
         self._vtables_for: dict[int, frozenset[int]] = {}
         self._directly: dict[Way, Entered] = {}
 
     def knows(self, vptr: int) -> bool:
-        """Return whether a vtable that matters is there."""
-        return vptr in self._vtables
+        """Return whether a vtable that matters is there, here or in another module."""
+        return vptr in self._vtables or bool(self._group(vptr))
+
+    def _group(self, vptr: int) -> Sequence[Vtable]:
+        """Return the vtables of the group that a vtable pointer points into; none if it does not matter."""
+        own = self._vtables.get(vptr)
+        if own is not None:
+            return self._groups[own.group]
+        found = self._borrowed.get(vptr)
+        if found is None:
+            found = self._borrowed[vptr] = self._borrow(vptr)
+        return found
 
     def vtables_for(self, class_idx: int) -> frozenset[int]:
         """Return the vtables of each group in which one has a member of a class, or a thunk to one, in a slot."""
@@ -135,10 +149,14 @@ class Dispatch:
             found = self._vtables_for[class_idx] = frozenset(vtable.vaddr for group in groups for vtable in group)
         return found
 
-    def group_range(self, vptr: int) -> range:
-        """Return the addresses from the start of the symbol that holds the vtable to the last address point in it."""
-        group = self._groups[self._vtables[vptr].group]
-        return range(group[0].group, max(vtable.vaddr for vtable in group) + 1)
+    def own_group(self, vptr: int) -> range | None:
+        """Return the addresses from the start of the symbol that holds the vtable to the last address point in it.
+
+        None if the tables do not list it.
+        """
+        own = self._vtables.get(vptr)
+        group = self._groups[own.group] if own is not None else ()
+        return range(group[0].group, max(vtable.vaddr for vtable in group) + 1) if group else None
 
     def function(self, vptr: int, slot: int) -> MemberRef | None:
         """Return the function in a slot of a vtable, if it matters."""
@@ -216,14 +234,15 @@ class Dispatch:
 
     def _by_vtable(self, ways: frozenset[Way], class_idx: int, vptr: int) -> int:
         """Return the members that are entered through one of `ways` of the object whose vtable is at `vptr`."""
-        vtable = self._vtables[vptr]
+        group = self._group(vptr)
+        vtable = next(each for each in group if each.vaddr == vptr)
         slots = {way.slot for way in ways if way.family is None or vtable.group in way.family.groups}
         anywhere = ANY_POINTER in slots
         mask = self._taken[class_idx] if anywhere or STORED_POINTER in slots else 0
         for each in vtable.slots:
             if (anywhere or each.slot in slots) and each.function.class_idx == class_idx:
                 mask |= self._mask(each.function)
-        for other in self._groups[vtable.group]:
+        for other in group:
             for each in other.slots:
                 if anywhere or each.slot in slots:
                     mask |= self._by_thunk(each.function, class_idx)

@@ -7,12 +7,16 @@ one address are candidates.
 
 from __future__ import annotations
 
+from functools import partial
+
 from icf.elf.image import Image
 from icf.tables.place import ICF, file_with_tables, has_tables
+from unwind.program.bound_slots import BoundSlots
 from unwind.program.exports import Exports
 from unwind.program.facts import ImageFacts
 from unwind.program.from_tables import Tables, make_program, parse_tables
 from unwind.program.functions import SymbolFunctions
+from unwind.program.image_bound_slots import find_bound_slots
 from unwind.program.image_exports import ImageExports
 from unwind.program.program import Linkage, Program
 
@@ -45,7 +49,9 @@ def load_program(image: Image, exports: Exports | None = None, linkage: Linkage 
 
         return load_foreign(image, exports, linkage)
     functions = SymbolFunctions(image, folds_known=has_tables(image))
-    return make_program(read_tables(image), ImageFacts(image), functions, exports, may_fold_imports(image), linkage)
+    bound_slots = BoundSlots(partial(find_bound_slots, image))
+    facts, folds_imports = ImageFacts(image), may_fold_imports(image)
+    return make_program(read_tables(image), facts, functions, exports, folds_imports, linkage, bound_slots=bound_slots)
 
 
 def may_fold_imports(image: Image) -> bool:

@@ -18,6 +18,7 @@ from icf.model import Evidence
 from icf.tables.dcall import DirectCalls, parse_dcall
 from icf.tables.icftable import IcfTable, parse_icf
 from icf.tables.vcall import VirtualCalls, parse_vcall
+from unwind.program.bound_slots import BoundSlots
 from unwind.program.code import DecodedCode
 from unwind.program.exports import Exports
 from unwind.program.parts import CallRecord, Functions, SlotCall
@@ -52,6 +53,7 @@ def make_program(
     linkage: Linkage | None,
     *,
     jumps_known: bool = True,
+    bound_slots: BoundSlots | None = None,
 ) -> Program:
     """Return the program made of the parts of an image, or of a symcache.
 
@@ -59,7 +61,14 @@ def make_program(
     """
     code = DecodedCode(facts)
     if tables is None:
-        return Program(code=code, functions=functions, exports=exports, folds_imports=folds_imports, linkage=linkage)
+        return Program(
+            code=code,
+            functions=functions,
+            exports=exports,
+            folds_imports=folds_imports,
+            linkage=linkage,
+            bound_slots=bound_slots,
+        )
     table, calls, virtual = tables
     return Program(
         table.classes,
@@ -77,6 +86,7 @@ def make_program(
         exports=exports,
         folds_imports=folds_imports,
         linkage=linkage,
+        bound_slots=bound_slots,
     )
 
 

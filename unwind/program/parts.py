@@ -86,6 +86,9 @@ class Code(Protocol):
     def may_form(self, start: int, end: int, addresses: range) -> bool:
         """Return whether the code in `start:end` may form one of `addresses`."""
 
+    def may_load(self, start: int, end: int, vtables: str) -> bool:
+        """Return whether the code in `start:end` may load the address of a group of vtables from the GOT, by name."""
+
     def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
         """Return the calls and jumps to which the code in `start:end` passes on one of `given`; None: not known."""
 
@@ -185,6 +188,9 @@ class ListedCode:
 
     def may_form(self, start: int, end: int, addresses: range) -> bool:
         return any(address in addresses for address in self._addresses.get(start, ()))
+
+    def may_load(self, start: int, end: int, vtables: str) -> bool:
+        return False
 
     def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
         return ()

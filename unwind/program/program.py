@@ -39,6 +39,7 @@ from icf.model import (
     TypedObject,
     Vtable,
 )
+from unwind.program.bound_slots import BoundSlots
 from unwind.program.dispatch import ANY_WAY, Dispatch, Way, bits
 from unwind.program.exports import Export, Exports, ListedExports
 from unwind.program.parts import CallRecord, Code, Functions, Lines, ListedCode, ListedRecords, Records, SlotCalls
@@ -94,6 +95,16 @@ class Body:
         return mask
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class VtableGroup:
+    """The vtables of the same object, under one symbol."""
+
+    home: Program  # whose image they are in
+    addresses: range  # from the start of the symbol to the last address point, as linked there
+    symbol: str
+    vtables: tuple[Vtable, ...] = ()  # with addresses and functions of the module that borrows them; none: its own
+
+
 class Linkage(Protocol):
     """The process that a program's image is loaded in; `unwind.process.process` implements it.
 
@@ -126,6 +137,12 @@ class Linkage(Protocol):
     def replaces(self, name: str) -> bool:
         """Return whether a module has a definition of its own of a function of the runtime, or of one of `prefix*`."""
 
+    def is_replaced(self, symbol: str) -> bool:
+        """Return whether this module's definition of a function may give way to one of which too little is known."""
+
+    def borrowed(self, vptr: int) -> VtableGroup | None:
+        """Return the group of vtables of another module that a vtable pointer, as linked in this one, points into."""
+
 
 class Program:
     """Everything that the resolver needs of one image."""
@@ -148,6 +165,7 @@ class Program:
         exports: Exports | None = None,
         folds_imports: bool = False,
         linkage: Linkage | None = None,
+        bound_slots: BoundSlots | None = None,
     ) -> None:
         self.code: Code = code or ListedCode()
         self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
@@ -159,6 +177,7 @@ class Program:
         self.is_whole = linkage is not None and linkage.is_whole  # all modules of the process are known
         self.slot_calls: SlotCalls = {} if slot_calls is None else slot_calls
         self.vtables = tuple(vtables)
+        self.bound_slots = bound_slots or BoundSlots()
         self.types, self.objects = tuple(types), tuple(objects)
         self.pointer_jumps = tuple(pointer_jumps or ())
         self.pointer_jumps_known = pointer_jumps is not None  # else code shows jumps, and not their targets
@@ -172,6 +191,7 @@ class Program:
         self._starts = [body.start for body in self.bodies]
         self._found: dict[int, Body] = {}
         self._callees: dict[tuple[int, int], Callees] = {}
+        self._known_vtables: dict[int, bool] = {}  # whether their functions are known, by vtable pointer
         self._nodes_of_die: dict[int, list[int]] = {}
         for body in self.bodies:
             for node, member in zip(body.nodes, body.members, strict=False):
@@ -179,7 +199,9 @@ class Program:
                     self._nodes_of_die.setdefault(member.die, []).append(node)
         listed = tuple(tail_calls)
         everybody = linkage.dispatches if linkage and linkage.is_whole else None
-        self.dispatch = Dispatch(in_order, listed, pointer_jumps or (), vtables, types, objects, everybody)
+        self.dispatch = Dispatch(
+            in_order, listed, pointer_jumps or (), vtables, types, objects, everybody, self.borrowed_vtables
+        )
         self._given: dict[int, list[tuple[MemberRef | None, int, Evidence]]] = {}  # by return address
         for given in callbacks:
             row = (given.caller, self._node(given.callee), given.evidence)
@@ -312,7 +334,40 @@ class Program:
 
     def vtable_name(self, vptr: int) -> str:
         """Return the symbol of the vtable that `vptr`, as linked, points into; "" if that is not known."""
-        return self._functions.vtable_name(vptr) if self._functions else ""
+        own = self._functions.vtable_name(vptr) if self._functions else ""
+        group = None if own or self._linkage is None else self._linkage.borrowed(vptr)
+        return group.symbol if group is not None else own
+
+    def vtable_group(self, vptr: int) -> VtableGroup:
+        """Return the group that `vptr`, as linked, points into; `dispatch` knows it."""
+        addresses = self.dispatch.own_group(vptr)
+        borrowed = None if addresses or self._linkage is None else self._linkage.borrowed(vptr)
+        return borrowed or VtableGroup(self, addresses or range(0), self.vtable_name(vptr))
+
+    def knows_vtable(self, vptr: int) -> bool:
+        """Return whether it is known which functions of this module are in the vtable that `vptr` points to.
+
+        It is not if another module may define a function of the same name (`LD_PRELOAD`) that jumps back here.
+        """
+        known = self._known_vtables.get(vptr)
+        if known is None:
+            known = self.dispatch.knows(vptr)
+            bound = self.bound_slots.group_of(vptr) if known and self._linkage is not None else ()
+            for symbol in (symbol for vtable in bound for _, symbol in vtable.slots):
+                known = known and self._linkage is not None and not self._linkage.is_replaced(symbol)
+            self._known_vtables[vptr] = known
+        return known
+
+    def may_form(self, body: Body, group: VtableGroup) -> bool:
+        """Return whether the code of a body here may form the address of a group of vtables, of whichever module."""
+        if group.home is self:
+            return self.code.may_form(body.start, body.end, group.addresses)
+        return bool(group.symbol) and self.code.may_load(body.start, body.end, group.symbol)
+
+    def borrowed_vtables(self, vptr: int) -> tuple[Vtable, ...]:
+        """Return the vtables of the group of another module that `vptr` points into, with functions of this one."""
+        group = None if self._linkage is None else self._linkage.borrowed(vptr)
+        return () if group is None else group.vtables
 
     def nodes_named(self, symbol: str, caller: Body) -> list[int]:
         """Return the candidates that an import, `g` or `g@V1`, in code of `caller` can mean in all modules.

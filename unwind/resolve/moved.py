@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from unwind.program.parts import SiteKind
 from unwind.program.passed import Passed, Registers
-from unwind.program.program import Body, Program
+from unwind.program.program import Body, Program, VtableGroup
 
 OBJECT: Registers = frozenset({"rdi", "x0"})  # the first argument
 SPECIAL = re.compile(r"C(?:[1-5][EIB]|I[12])|D[0-5](?:E|B\d)|^~")  # Itanium C++ ABI, 5.1.4.3; without linkage name: ~T
@@ -29,11 +29,11 @@ _State = tuple[Body, Registers]
 class Moves:
     """The answers for one process."""
 
-    def __init__(self, forms_address: Callable[[Body, range], bool]) -> None:
+    def __init__(self, forms_address: Callable[[Body, VtableGroup], bool]) -> None:
         self._forms_address = forms_address
         self._reached: dict[Body, frozenset[Body] | None] = {}
 
-    def may_be_moved(self, body: Body, group: range) -> bool:
+    def may_be_moved(self, body: Body, group: VtableGroup) -> bool:
         """Return whether the function in `body` may have done so; `group` has the object's vtables."""
         if body not in self._reached:
             self._reached[body] = self._reach(body)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from unwind.program.program import Body, Program
+from unwind.program.program import Body, Program, VtableGroup
 from unwind.resolve.moved import SPECIAL, Moves
 from unwind.resolve.places import Marked, Place, Sampled
 
@@ -63,10 +63,10 @@ class Trust:
     def __init__(self, place_of: Callable[[int, bool], Place]) -> None:
         self._place_of = place_of  # by address and whether that is exact
         self._is_special: dict[int, bool] = {}  # by first node of the body
-        self._groups: dict[tuple[Program, int], range] = {}  # of vtables, by a pointer to one
-        self._forms: dict[tuple[int, range], bool] = {}
-        self._moved_by: dict[range, dict[int, bool]] = {}  # by first node of a body further in
-        self._moved_in: dict[tuple[int, range], bool] = {}  # by first node of the body itself
+        self._groups: dict[tuple[Program, int], VtableGroup] = {}  # of vtables, by a pointer to one
+        self._forms: dict[tuple[int, VtableGroup], bool] = {}
+        self._moved_by: dict[VtableGroup, dict[int, bool]] = {}  # by first node of a body further in
+        self._moved_in: dict[tuple[int, VtableGroup], bool] = {}  # by first node of the body itself
         self._moves = Moves(self._forms_address)
 
     def frames(self, frames: tuple[Sampled, ...], vptrs: Vptrs) -> tuple[Sampled, ...]:
@@ -81,7 +81,7 @@ class Trust:
             if frame is None or place is None or body is None or body.settled:
                 continue
             vptr -= body.program.bias
-            if not body.program.dispatch.knows(vptr):
+            if not body.program.knows_vtable(vptr):
                 continue
             inner += self._nodes(frames, inner_count, frame_idx)
             inner_count = frame_idx
@@ -109,7 +109,7 @@ class Trust:
         """
         group = self._groups.get((body.program, vptr))
         if group is None:
-            group = self._groups[body.program, vptr] = body.program.dispatch.group_range(vptr)
+            group = self._groups[body.program, vptr] = body.program.vtable_group(vptr)
         if self._forms_address(body, group):
             return True
         moved_by = self._moved_by.setdefault(group, {})
@@ -125,10 +125,10 @@ class Trust:
             self._moved_in[key] = self._moves.may_be_moved(body, group)
         return self._moved_in[key]
 
-    def _forms_address(self, body: Body, group: range) -> bool:
+    def _forms_address(self, body: Body, group: VtableGroup) -> bool:
         key = (body.first_node, group)
         if key not in self._forms:
-            self._forms[key] = body.program.code.may_form(body.start, body.end, group)
+            self._forms[key] = body.program.may_form(body, group)
         return self._forms[key]
 
     def _has_special(self, body: Body) -> bool:

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
-from icf.model import Vtable
-from unwind.callgraph.jumps import STORED, UNLISTED, Graph, Slot
+from icf.model import ANY_POINTER, Vtable
+from unwind.callgraph.jumps import STORED, UNLISTED, Graph, Slot, named
 from unwind.program.program import Body
 from unwind.second_reader.reach import Jumps, Way
 
@@ -38,6 +38,7 @@ class Pointers:
 
     def __init__(self, graph: Graph, candidates: list[tuple[Body, int]], jumps: Jumps) -> None:
         self._graph, self._candidates, self._jumps = graph, candidates, jumps
+        self._tried: dict[frozenset[Way], set[Way]] = {}  # in the end, by the ways of the call
         self._ends = cache(self._find_ends)
         self._entries = cache(self._find_entries)
 
@@ -47,8 +48,27 @@ class Pointers:
         ends = {state for state in self._ends(frozenset(ways)) if state[0] in nodes}
         if not vptr:
             return {function for function, _ in ends}
-        own = next(vtable for vtable in body.program.vtables if vtable.vaddr == vptr)
+        own = next((vtable for vtable in body.program.vtables if vtable.vaddr == vptr), None)
+        if own is None:
+            entered = {function for function, by in ends if by in (POINTER, JUMP)}
+            return entered | {each for each in self._of_other_module(frozenset(ways), body, vptr) if each in nodes}
         return {function for function, by in ends if self._fits(function, by, own)}
+
+    def _of_other_module(self, ways: frozenset[Way], body: Body, vptr: int) -> set[int]:
+        """Return the functions entered through a vtable of another module, which has functions of this one."""
+        tried = self._tried[ways]
+        slots = {slot for slot, groups, _ in tried if groups is None}
+        found = set()
+        for vtable in body.program.borrowed_vtables(vptr):
+            for each in vtable.slots:
+                functions = named(body.program, each.function) if {each.slot, ANY_POINTER} & slots else []
+                thunks = set(filter(self._is_thunk, functions))
+                found |= thunks if vtable.vaddr != vptr else set(functions)
+                while thunks:
+                    landed = self._jumps.pointed(thunks.pop()) - found
+                    found |= landed
+                    thunks |= set(filter(self._is_thunk, landed))
+        return found
 
     def _fits(self, function: int, by: By, own: Vtable) -> bool:
         """Return whether a function that was entered so has an object with the vtable `own`."""
@@ -71,6 +91,7 @@ class Pointers:
             more = self._jumps.ways_left_by(function) - tried
             tried |= more
             todo += [entry for way in more for entry in self._entries(way)]
+        self._tried[ways] = tried
         return frozenset(seen)
 
     def _find_entries(self, way: Way) -> frozenset[State]:

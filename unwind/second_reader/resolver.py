@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from icf.aliases import function_name, same_function
-from icf.model import Member, MemberFlag, RuntimeAddr, Verdict
+from icf.model import Member, MemberFlag, RuntimeAddr, Verdict, Vtable
 from unwind.callgraph.jumps import jump_graph
 from unwind.process.process import Process
 from unwind.program.parts import SiteKind
@@ -53,7 +53,7 @@ class SecondResolver:
         self._use_vptrs = use_vptrs
         self.places = Places(self._process)
         self._pairs = Pairs(jump_graph(self._process.programs()), self._process.candidates)
-        self._moves = Moves(lambda body, group: body.program.code.may_form(body.start, body.end, group))
+        self._moves = Moves(lambda body, group: body.program.may_form(body, group))
 
     def resolve(
         self, addresses: Sequence[int | None], vptrs: Sequence[tuple[int, int]] = (), exact: Collection[int] = ()
@@ -175,8 +175,12 @@ class SecondResolver:
                 is_entry = not place.return_address and place.vaddr == place.body.start
                 vptr = vptrs.get(idx, 0) - place.body.program.bias
                 inner = [frame.callee.body for frame in frames if frame.callee is not None]
-                is_known = any(vtable.vaddr == vptr for vtable in place.body.program.vtables)
-                counts = is_known and (is_entry or not self._may_be_moved(inner, place.body, vptr))
+                is_known = any(vtable.vaddr == vptr for vtable in _vtables(place.body.program, vptr))
+                counts = (
+                    is_known
+                    and place.body.program.knows_vtable(vptr)
+                    and (is_entry or not self._may_be_moved(inner, place.body, vptr))
+                )
                 callee = Callee(place.body, vptr if counts else 0, is_entry)
             frames.append(_Frame(address, place, is_exact, is_outside, callee))
         return frames
@@ -185,13 +189,11 @@ class SecondResolver:
         """Return whether code that ran since the frame in `body` was entered may have moved its object's vtable
         pointer.
         """
-        vtables = body.program.vtables
-        start = next(vtable.group for vtable in vtables if vtable.vaddr == vptr)
-        group = range(start, max(vtable.vaddr for vtable in vtables if vtable.group == start) + 1)
+        group = body.program.vtable_group(vptr)
         names = [name for each in inner for member in each.members for name in (member.name, *member.aliases)]
         return (
             any(map(SPECIAL.search, names))
-            or any(each.program.code.may_form(each.start, each.end, group) for each in (body, *inner))
+            or any(each.program.may_form(each, group) for each in (body, *inner))
             or self._moves.may_be_moved(body, group)
         )
 
@@ -218,6 +220,11 @@ class SecondResolver:
             verdict, mask, members = Verdict.CONTRADICTED, body.domain, list(body.members)
         names = tuple(dict.fromkeys(member.name for member in members))
         return several(address, vaddr, body, mask, verdict, names, reason=_REASON)
+
+
+def _vtables(program: Program, vptr: int) -> Sequence[Vtable]:
+    """Return the vtables that an object of a frame may have: those of its module, or of the one that `vptr` lies in."""
+    return (*program.vtables, *program.borrowed_vtables(vptr))
 
 
 def _common_name(members: Sequence[Member]) -> str:

@@ -88,9 +88,11 @@ class LiveResolver:
             if not modules or each.start >= modules[-1].end:
                 exports = ImageExports(each.image)
                 load = partial(self._load, each, exports)
-                modules.append(Module(each.path, each.bias, each.start, each.end, load, exports))
+                first, end = each.image.span
+                loaded = range(first + each.bias, end + each.bias)
+                modules.append(Module(each.path, each.bias, each.start, each.end, load, exports, loaded))
         self._generation = self._live.generation
-        return Resolver(Process(modules), losses=losses)
+        return Resolver(Process(modules, lacks_images=self._live.lacks_images), losses=losses)
 
     def _answer(self, address: int, code: JitCode) -> Answer:
         answer = self._jit.get((address, code))

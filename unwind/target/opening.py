@@ -10,6 +10,7 @@ An image with the proposal's tables alone (`unwind.program.from_foreign_tables`)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from unwind.process.image_finder import ImageFinder
     from unwind.process.module_list import LoadedModule, Placed
     from unwind.target.live_resolver import LiveResolver
+
+_VDSO = ("[vdso]", "linux-vdso", "linux-gate")
 
 
 def open_resolver(
@@ -125,7 +128,13 @@ def open_listed(
     for each in placed:
         load = partial(_load, each, search, opened)
         found.append(Module(each.path, each.bias, each.start, each.end, load, each.exports))
-    return Resolver(Process(found, is_whole=is_whole), losses=losses)
+    lacks_images = len(missing) > sum(map(_is_vdso, modules))
+    return Resolver(Process(found, is_whole=is_whole, lacks_images=lacks_images), losses=losses)
+
+
+def _is_vdso(module: LoadedModule) -> bool:
+    """Return whether a module is the kernel's, which has no file."""
+    return os.path.basename(module.path).startswith(_VDSO)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from icf.model import ClassFlag, FoldClass, Member, MemberFlag, MemberRef, Vaddr
 from tests.unwind.support import BODY_BYTES, COMPLETE, MARKED, die, ret, start
 from unwind.program.parts import CallSite, Jumps, ListedCode, SiteKind, SlotCall
 from unwind.program.passed import Passed, Registers
-from unwind.program.program import Body, Program
+from unwind.program.program import Body, Program, VtableGroup
 from unwind.resolve.moved import OBJECT, Moves
 
 ARGUMENT: Registers = frozenset({"rsi"})
@@ -49,10 +49,10 @@ def calls(target: int) -> CallSite:
 def moved(program: Program, *, forms: int = -1) -> bool:
     """Whether body 0 may have moved its object; body `forms` has the address of its vtables."""
 
-    def forms_address(body: Body, group: range) -> bool:
-        return body.start == start(forms) and group == GROUP
+    def forms_address(body: Body, group: VtableGroup) -> bool:
+        return body.start == start(forms) and group.addresses == GROUP
 
-    return Moves(forms_address).may_be_moved(program.bodies[0], GROUP)
+    return Moves(forms_address).may_be_moved(program.bodies[0], VtableGroup(program, GROUP, "_ZTV1A"))
 
 
 def one_call(name: str, registers: Registers = OBJECT) -> Program:

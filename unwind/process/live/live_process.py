@@ -166,6 +166,12 @@ class LiveProcess:
         found = {self._module(mapping) for mapping in self.mappings}
         return sorted((module for module in found if module is not None), key=lambda module: module.start)
 
+    @property
+    def lacks_images(self) -> bool:
+        """Whether code of a file is loaded that is in no module."""
+        code = (mapping for mapping in self.mappings if mapping.is_executable and mapping.is_of_file)
+        return any(self._module(mapping) is None for mapping in code)
+
     # From mappings to modules
 
     def _read_maps(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from icf.tables.vcall import parse_vcall
 from unwind.program.facts import CodeFacts, ImageFacts
 from unwind.program.from_image import DCALL, VCALL, has_only_records, may_fold_imports, read_tables
 from unwind.program.functions import SymbolFunctions
+from unwind.program.image_bound_slots import find_bound_slots
 from unwind.program.image_exports import ImageExports
 from unwind.program.pe_facts import PeFacts, pe_exports
 
@@ -31,6 +33,9 @@ def pack_program(image: Image) -> dict[str, bytes]:
     facts, tables = ImageFacts(image), read_tables(image)
     links = _links(facts, image.span, folds_imports=may_fold_imports(image))
     sections = _code(facts.code()) | {"exports": _json(list(ImageExports(image)))}
+    rows, names = find_bound_slots(image)
+    if len(rows):
+        sections |= {"bound": rows.tobytes(), "boundto": zlib.compress(_json(names))}
     if tables is not None:
         columns, file = tables.icf.columns, file_with_tables(image)
         functions = SymbolFunctions(image, folds_known=True)

@@ -4,6 +4,8 @@
     code                the bytes of the sections that hold code, one after the other
     codemap             3 x u64 for each: address, size, offset in `code`; ascending
     words               2 x u64 for each constant that is an address in a group of vtables of `icf`: place, address
+    bound               `unwind.program.bound_slots.ROW`s: slots of vtables that the loader fills by name; none without
+    boundto             JSON, compressed with zlib: the names that they mean
     links               JSON: where code is, imports by GOT slot and by PLT stub, names of vtables
     exports             JSON: name, address, version and marks of what the image defines for others, read when asked for
 
@@ -16,6 +18,7 @@ it, and the builder cannot know which ones. It is a few percent of a program wit
 from __future__ import annotations
 
 import json
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -27,6 +30,7 @@ from icf.columns import U64
 from icf.elf.types import Machine
 from icf.errors import FormatError
 from icf.model import ClassFlag, DieOffset, FoldClass, Member, Vaddr
+from unwind.program.bound_slots import ROW, BoundSlots, Rows
 from unwind.program.exports import Export, Exports, ListedExports
 from unwind.program.from_tables import make_program, parse_tables
 from unwind.program.program import Linkage, Program
@@ -35,6 +39,7 @@ from unwind.symcache.format.container import Container
 if TYPE_CHECKING:
     from unwind.symcache.reader.symcache import SymCache
 
+_NAMES_LIMIT = 1 << 28
 _EXPORT = str, int, str, bool, bool
 _LINKS = {
     "folds_imports": bool,
@@ -62,7 +67,17 @@ def load_cached(cache: SymCache, exports: Exports | None = None, linkage: Linkag
     jumps_known = bool(facts.links.get("jumps_known", True))
     exports = exports or facts.exports
     folds_imports = bool(facts.links["folds_imports"])
-    return make_program(tables, facts, functions, exports, folds_imports, linkage, jumps_known=jumps_known)
+    bound_slots = BoundSlots(facts.bound_slots)
+    return make_program(
+        tables,
+        facts,
+        functions,
+        exports,
+        folds_imports,
+        linkage,
+        jumps_known=jumps_known,
+        bound_slots=bound_slots,
+    )
 
 
 class KeptFacts:
@@ -129,6 +144,26 @@ class KeptFacts:
     def constants(self) -> tuple[U64, U64]:
         words = self._u64("words", 2)
         return words[:, 0].copy(), words[:, 1].copy()
+
+    def bound_slots(self) -> tuple[Rows, list[str]]:
+        """Return the slots of vtables that the loader fills by name, and the names."""
+        if "bound" not in self._container:
+            return np.zeros(0, ROW), []
+        content, packed = self._container.section("bound"), zlib.decompressobj()
+        try:
+            names = json.loads(packed.decompress(self._container.section("boundto"), _NAMES_LIMIT))
+        except (ValueError, RecursionError, zlib.error) as error:
+            raise FormatError(self._container.path, "boundto", 0, f"is not compressed JSON: {error}") from error
+        if not isinstance(names, list) or set(map(type, names)) - {str}:
+            raise self._error("boundto")
+        if len(content) % ROW.itemsize:
+            raise FormatError(
+                self._container.path, "bound", len(content), f"section is not of {ROW.itemsize} bytes a row"
+            )
+        rows = np.frombuffer(content, ROW)
+        if len(rows) and max(rows["name"].max(), rows["group"].max()) >= len(names):
+            raise self._error("bound")
+        return rows, names
 
     def _u64(self, name: str, columns: int) -> U64:
         content = self._container.section(name)

@@ -1,0 +1,165 @@
+"""Vtable pointers into other modules: a vtable holds functions of the module that defines them, not of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.e2e.modules import Modules, Part, Seen, build_modules
+from tests.e2e.program import resolved
+from tests.e2e.workshop import ALL, GOLD, LLD, Workshop
+
+SHAPES = """
+    struct Shape { virtual void draw(int); virtual void erase(int); virtual int sides() = 0; int state = 0; };
+    Shape *make_own(); Shape *make_mine(); void draw_one(Shape *, int); void erase_one(Shape *, int);
+"""
+# two functions are folded, and each is exported
+LIBRARY = """
+    NOINLINE void Shape::draw(int n) { SAMPLE_OBJECT(); state += n; }
+    NOINLINE void Shape::erase(int n) { SAMPLE_OBJECT(); state += n; }
+    struct Own : Shape { int sides() override { return 1; } };
+    NOINLINE void draw_one(Shape *shape, int n) { shape->draw(n); ++shape->state; }
+    NOINLINE void erase_one(Shape *shape, int n) { shape->erase(n); shape->state += 2; }
+    Shape *make_own() { return new Own; }
+"""
+PLUGIN = """
+    struct Mine : Shape { int sides() override; };
+    int Mine::sides() { return 2; }
+    Shape *make_mine() { return new Mine; }
+"""
+PROGRAM = """
+    int count;
+    NOINLINE void add_first(int n) { SAMPLE(); count += n; }
+    NOINLINE void add_second(int n) { SAMPLE(); count += n; }
+    namespace { struct Ours : Shape { int sides() override { return 3; } }; }
+    int main(int argc, char **) {
+        Shape *shapes[] = {make_own(), make_mine(), new Ours};
+        add_first(argc); add_second(argc);
+        for (Shape *each : shapes) { draw_one(each, argc); erase_one(each, argc); each->draw(argc); each->erase(argc); }
+        return shapes[0]->sides() == 12345;
+    }
+"""
+
+
+def parts(*, library: str = LIBRARY, needs: Sequence[str] = (), link_flags: Sequence[str] = ()) -> list[Part]:
+    """A library with a class, a plug-in and a program with classes that derive from it."""
+    return [
+        Part("libshape.so", SHAPES + library, needs, link_flags),
+        Part("libplugin.so", SHAPES + PLUGIN, ["libshape.so"]),
+        Part("program", SHAPES + PROGRAM, ["libshape.so", "libplugin.so"]),
+    ]
+
+
+def sampled(stacks: list[list[Seen]], module: str) -> list[str]:
+    """What was said of the functions of a module that took the samples."""
+    return [stack[1].verdict for stack in stacks if stack[1].module == module]
+
+
+def both(modules: Modules, module: str) -> tuple[list[str], list[str]]:
+    """The same without and with vtable pointers; no claim may be wrong."""
+    return sampled(modules.check(), module), sampled(modules.check(with_vptrs=True), module)
+
+
+@pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
+def test_a_vtable_of_another_module_names_the_function(workshop: Workshop) -> None:
+    without, with_vptrs = both(build_modules(workshop, parts()), "libshape.so")
+    assert without == ["ambiguous"] * 12
+    assert with_vptrs == ["unique"] * 12
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD, replace(LLD, compiler="gcc")], ids=str, indirect=True)
+def test_an_inline_method_of_the_program_comes_before_that_of_the_library(workshop: Workshop) -> None:
+    shapes = """
+        struct Shape {
+            virtual int sides();
+            virtual NOINLINE void draw(int n) { SAMPLE_OBJECT(); state += n; }
+            virtual NOINLINE void erase(int n) { SAMPLE_OBJECT(); state += n; }
+            int state = 0;
+        };
+        Shape *make_shape(); void show(Shape *, int);
+    """
+    library = """
+        int Shape::sides() { return 0; }
+        Shape *make_shape() { return new Shape; }
+        NOINLINE void show(Shape *shape, int n) { shape->draw(n); shape->erase(n); ++shape->state; }
+    """
+    program = """
+        struct Mine : Shape { int sides() override { return 2; } };
+        int main(int argc, char **) {
+            Shape *shape = make_shape();
+            Mine mine;
+            show(shape, argc); show(&mine, argc); shape->draw(argc); shape->erase(argc);
+            return shape->sides() == 12345;
+        }
+    """
+    modules = build_modules(
+        workshop, [Part("libshape.so", shapes + library), Part("program", shapes + program, ["libshape.so"])]
+    )
+    without, with_vptrs = both(modules, "program")  # whose copies the loader prefers
+    assert without == ["ambiguous"] * 6
+    del with_vptrs[2:4]  # of `Mine`, whose own vtable gold leaves without names
+    assert with_vptrs == ["unique"] * 4
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
+def test_a_vtable_that_each_module_has(workshop: Workshop) -> None:
+    shapes = """
+        struct Shape {
+            virtual NOINLINE void draw(int n) { SAMPLE_OBJECT(); state += n; }
+            virtual NOINLINE void erase(int n) { SAMPLE_OBJECT(); state += n; }
+            int state = 0;
+        };
+        Shape *make_left(); Shape *make_right();
+        static NOINLINE void show(Shape *shape, int n) { shape->draw(n); shape->erase(n); ++shape->state; }
+    """
+    left = "Shape *make_left() { Shape *shape = new Shape; show(shape, 1); return shape; }"
+    right = "Shape *make_right() { Shape *shape = new Shape; show(shape, 2); return shape; }"
+    program = """
+        int main() { Shape own; show(make_left(), 1); show(make_right(), 2); show(&own, 3); return own.state == 12345; }
+    """
+    for flags in ([], ["-Wl,-Bsymbolic"]):
+        folder = workshop.folder / f"built{len(flags)}"
+        folder.mkdir()
+        modules = build_modules(
+            Workshop(folder, workshop.toolchain),
+            [
+                Part("libleft.so", shapes + left, link_flags=flags),
+                Part("libright.so", shapes + right, link_flags=flags),
+                Part("program", shapes + program, ["libleft.so", "libright.so"]),
+            ],
+        )
+        stacks = modules.check(with_vptrs=True)
+        assert [stack[1].verdict for stack in stacks] == ["unique"] * 10
+
+
+# has a `Shape::draw` of its own that calls the library's `Shape::erase` by a jump
+ENTRY = """
+    struct Shape;
+    extern "C" void shape_erase(Shape *, int) asm("_ZN5Shape5eraseEi");
+    extern "C" NOINLINE void other_draw(Shape *shape, int n) asm("_ZN5Shape4drawEi");
+    extern "C" NOINLINE void other_draw(Shape *shape, int n) { return shape_erase(shape, n + 1); }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
+def test_a_definition_that_stands_before_and_jumps_to_another_member(workshop: Workshop) -> None:
+    modules = build_modules(
+        workshop,
+        [*parts(), Part("libentry.so", ENTRY, ["libshape.so"])],
+        environment={"LD_PRELOAD": "libentry.so"},
+    )
+    _, with_vptrs = both(modules, "libshape.so")  # each frame is truly `erase`
+    assert "unique" not in with_vptrs[::2] and len(with_vptrs) == 12
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_a_module_that_is_not_found_may_have_other_functions(workshop: Workshop) -> None:
+    modules = build_modules(workshop, parts())
+    found = sampled(modules.check(with_vptrs=True), "libshape.so")
+    modules.path("libsampler.so").rename(modules.workshop.folder / "gone")
+    stacks = resolved("--modules", modules.list_path, modules.workshop.folder / "stacks")
+    verdicts = [stack[1]["verdict"] for stack in stacks[2:]]  # of four objects of the library's own class first
+    assert found == ["unique"] * 12
+    assert verdicts[:4] == ["unique"] * 4 and "unique" not in verdicts[4:6]
