@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.modules import Modules, Part, Seen, build_modules
 from tests.e2e.program import resolved
-from tests.e2e.workshop import ALL, GOLD, LLD, Workshop
+from tests.e2e.workshop import ALL, GOLD, LLD, MOLD, Workshop
 
 SHAPES = """
     struct Shape { virtual void draw(int); virtual void erase(int); virtual int sides() = 0; int state = 0; };
@@ -132,6 +132,48 @@ def test_a_vtable_that_each_module_has(workshop: Workshop) -> None:
         )
         stacks = modules.check(with_vptrs=True)
         assert [stack[1].verdict for stack in stacks] == ["unique"] * 10
+
+
+@pytest.mark.parametrize("toolchain", [LLD, MOLD], ids=str, indirect=True)
+def test_classes_that_one_module_alone_has(workshop: Workshop) -> None:
+    library = """
+        namespace {
+        struct Quiet : Shape { int sides() override { return 1; } };
+        struct Odd : Quiet { void erase(int n) override { state -= n; } };
+        }
+        extern "C" NOINLINE void erase_quiet(Quiet *quiet, int n) { ++quiet->state; return quiet->erase(n); }
+        extern "C" Shape *make_quiet(int n) { return n > 5 ? new Odd : new Quiet; }
+    """
+    program = """
+        extern "C" { void erase_quiet(Shape *, int); Shape *make_quiet(int); }
+        int count;
+        namespace {
+        struct Ours : Shape { int sides() override { return 3; } };
+        struct Loud : Ours {
+            NOINLINE void draw(int n) override { SAMPLE(); count += n; }
+            NOINLINE void erase(int n) override { SAMPLE(); count += n; }
+        };
+        }
+        // jumps by slot 0 of a class of the program, or to where one by slot 1 of a class of the library follows
+        NOINLINE void either(Ours *ours, Shape *shape, int n) {
+            if (n & 1) { count += 3; return ours->draw(n); }
+            ++shape->state;
+            return erase_quiet(shape, n);
+        }
+        int main(int argc, char **) {
+            Ours *ours = argc > 5 ? new Loud : new Ours, *loud = new Loud;
+            Shape *quiet = make_quiet(argc);
+            loud->draw(1); loud->erase(1);
+            either(ours, quiet, argc); ++count; either(ours, quiet, argc + 1); ++count;
+            return ours->sides() == 12345;
+        }
+    """
+    modules = build_modules(
+        workshop, [*parts(library=LIBRARY + library)[:2], Part("program", SHAPES + program, ["libshape.so"])]
+    )
+    without, with_vptrs = both(modules, "libshape.so")
+    assert without[0] == with_vptrs[0] == "ambiguous"  # where the class of the program did not count, it was `erase`
+    assert with_vptrs[1] == "unique"
 
 
 # has a `Shape::draw` of its own that calls the library's `Shape::erase` by a jump

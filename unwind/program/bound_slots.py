@@ -45,6 +45,11 @@ class BoundSlots:
         own = self._by_vtable.get(vptr)
         return () if own is None else tuple(self._by_group[own.group])
 
+    def names_in(self, slot: int) -> frozenset[str]:
+        """Return the names of the functions in a slot of any vtable."""
+        rows, names = self._columns
+        return frozenset(names[name] for name in rows["name"][rows["slot"] == slot].tolist())
+
     def symbol_of(self, vptr: int) -> str:
         """Return the name of the group that has an address point."""
         rows, names = self._columns

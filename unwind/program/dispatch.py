@@ -59,7 +59,8 @@ _THUNK = re.compile(r"_ZT[hvc]")  # Itanium C++ ABI, 5.1.4.2: non-virtual, virtu
 class Family:
     """The vtables of the objects of one type, by their groups, in one program."""
 
-    groups: frozenset[int]
+    groups: frozenset[int]  # those with slots in its tables
+    bound_in: Callable[[int], Collection[str]]  # the functions that the loader binds by name in a slot of its vtables
 
 
 class Way(NamedTuple):
@@ -99,6 +100,8 @@ class Dispatch:
         objects: Sequence[TypedObject] = (),
         everybody: Callable[[], Iterable[Dispatch]] | None = None,
         borrow: Callable[[int], Sequence[Vtable]] | None = None,
+        bound_in: Callable[[int], Collection[str]] = lambda _: (),
+        exported: Callable[[str], Masks | None] = lambda _: None,
     ) -> None:
         self._classes = classes
         self._tail_calls = tail_calls
@@ -107,12 +110,13 @@ class Dispatch:
         for vtable in vtables:
             self._groups.setdefault(vtable.group, []).append(vtable)
         self._pointer_jumps = tuple(pointer_jumps)
-        self._families = [Family(frozenset(each.groups)) for each in types]
+        self._families = [Family(frozenset(each.groups), bound_in) for each in types]
         self._own_families = frozenset(self._families)
         self._objects = objects
         # those of all modules of a process: each may tail-call functions of another
         self._everybody = everybody or (lambda: [self])
         # the group of vtables of another module that a vtable pointer points into, as far as functions are in its slots
+        self._exported = exported  # the function of a name; None: it is not certain which
         self._borrow = borrow or (lambda _: ())
         self._borrowed: dict[int, Sequence[Vtable]] = {}  # by vtable pointer
         self._entered: dict[Way, Entered] = {}
@@ -236,7 +240,7 @@ class Dispatch:
         """Return the members that are entered through one of `ways` of the object whose vtable is at `vptr`."""
         group = self._group(vptr)
         vtable = next(each for each in group if each.vaddr == vptr)
-        slots = {way.slot for way in ways if way.family is None or vtable.group in way.family.groups}
+        slots = {way.slot for way in ways if self._may_be_of(vtable, way.family)}
         anywhere = ANY_POINTER in slots
         mask = self._taken[class_idx] if anywhere or STORED_POINTER in slots else 0
         for each in vtable.slots:
@@ -247,6 +251,12 @@ class Dispatch:
                 if anywhere or each.slot in slots:
                     mask |= self._by_thunk(each.function, class_idx)
         return mask
+
+    def _may_be_of(self, vtable: Vtable, family: Family | None) -> bool:
+        """Return whether an object of a type may have a vtable, here or in another module."""
+        if family is None or vtable.group in family.groups:
+            return True
+        return vtable.vaddr not in self._vtables and family not in self._own_families
 
     def _by_thunk(self, ref: MemberRef, class_idx: int) -> int:
         """Return the members of a class that a thunk jumps to, through further thunks if need be, and the thunk itself.
@@ -291,13 +301,18 @@ class Dispatch:
             elif family in self._own_families:
                 found = self._jump_on(self._of_family(slot, family), self._from_unlisted)
             else:  # of another module, which has all classes of that type
-                found = Entered({}, {}, frozenset())
+                found = self._jump_on(self._bound_to(slot, family), Entered({}, {}, frozenset()))
             self._directly[way] = found
         return found
 
     def _of_family(self, slot: int, family: Family) -> Masks:
         """Return the functions in a slot of the vtables of a type."""
         return _union(masks for group, masks in self._by_group.get(slot, {}).items() if group in family.groups)
+
+    def _bound_to(self, slot: int, family: Family) -> Masks:
+        """Return the functions that are in a slot of another module's vtables, as far as names show."""
+        found = [self._exported(symbol) for symbol in family.bound_in(slot)]
+        return _union(self._anywhere if each is None else each for each in found)
 
     @cached_property
     def _from_anywhere(self) -> Entered:

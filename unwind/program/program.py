@@ -200,7 +200,16 @@ class Program:
         listed = tuple(tail_calls)
         everybody = linkage.dispatches if linkage and linkage.is_whole else None
         self.dispatch = Dispatch(
-            in_order, listed, pointer_jumps or (), vtables, types, objects, everybody, self.borrowed_vtables
+            in_order,
+            listed,
+            pointer_jumps or (),
+            vtables,
+            types,
+            objects,
+            everybody,
+            self.borrowed_vtables,
+            self.bound_slots.names_in,
+            self._exported,
         )
         self._given: dict[int, list[tuple[MemberRef | None, int, Evidence]]] = {}  # by return address
         for given in callbacks:
@@ -409,6 +418,15 @@ class Program:
             nodes += named
             is_certain &= bool(named)
         return nodes, is_certain
+
+    def _exported(self, symbol: str) -> dict[int, int] | None:
+        """Return the functions that a name means here, by class; None: it is not certain which."""
+        nodes, is_certain = self.nodes_exported(symbol)
+        found: dict[int, int] = {}
+        for body, idx in map(self.candidates.__getitem__, nodes):
+            if body.class_idx >= 0:
+                found[body.class_idx] = found.get(body.class_idx, 0) | 1 << idx
+        return found if is_certain else None
 
     def _add(self, fold: FoldClass, class_idx: int = -1) -> Body:
         first_node = len(self.candidates)

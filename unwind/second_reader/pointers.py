@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from icf.model import ANY_POINTER, Vtable
 from unwind.callgraph.jumps import STORED, UNLISTED, Graph, Slot, named
-from unwind.program.program import Body
+from unwind.program.program import Body, Program
 from unwind.second_reader.reach import Jumps, Way
 
 
@@ -57,7 +57,7 @@ class Pointers:
     def _of_other_module(self, ways: frozenset[Way], body: Body, vptr: int) -> set[int]:
         """Return the functions entered through a vtable of another module, which has functions of this one."""
         tried = self._tried[ways]
-        slots = {slot for slot, groups, _ in tried if groups is None}
+        slots = {slot for slot, groups, program in tried if groups is None or program is not body.program}
         found = set()
         for vtable in body.program.borrowed_vtables(vptr):
             for each in vtable.slots:
@@ -102,6 +102,9 @@ class Pointers:
         for node in nodes:
             for _, function, edge in self._graph.out_edges(node, data=True) if node in self._graph else ():
                 assert isinstance(function, int)
+                if groups is not None and self._is_bound(slot, program, function):
+                    found.add((function, UNKNOWN))
+                    continue
                 if groups is not None:  # all vtables of its type are in this program
                     is_of_type = edge["vtable"].group in groups if edge["vtable"] else edge.get("in_object", False)
                     if not is_of_type or self._candidates[function][0].program is not program:
@@ -109,6 +112,17 @@ class Pointers:
                 by = By("vtable", edge["vtable"]) if edge["vtable"] else POINTER if edge["taken"] else UNKNOWN
                 found.add((function, by))
         return frozenset(found)
+
+    def _is_bound(self, slot: int, program: Program | None, function: int) -> bool:
+        """Return whether the loader may bind a name in a slot of a vtable of `program` to another module's function."""
+        body, _ = self._candidates[function]
+        if program is None or body.program is program:
+            return False
+        for symbol in program.bound_slots.names_in(slot):
+            nodes, is_certain = body.program.nodes_exported(symbol)
+            if function in nodes or not is_certain:
+                return True
+        return False
 
     def _onwards(self, function: int, by: By) -> By:
         """Return how a function is entered by a jump of one that was entered `by`."""
