@@ -134,6 +134,21 @@ def test_a_vtable_that_each_module_has(workshop: Workshop) -> None:
         assert [stack[1].verdict for stack in stacks] == ["unique"] * 10
 
 
+@pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
+def test_exported_functions_that_jump_to_others_by_name(workshop: Workshop) -> None:
+    # any exported function may be in the slot, as of a C table; destructors jump to those of bases, by name
+    shapes = SHAPES.replace("struct Shape {", "struct Shape { virtual ~Shape();")
+    library = LIBRARY.replace("struct Own", "Shape::~Shape() { state = 0; } struct Own")
+    built = [
+        Part("libshape.so", shapes + library),
+        Part("libplugin.so", shapes + PLUGIN, ["libshape.so"]),
+        Part("program", shapes + PROGRAM, ["libshape.so", "libplugin.so"]),
+    ]
+    without, with_vptrs = both(build_modules(workshop, built), "libshape.so")
+    assert without == ["ambiguous"] * 12
+    assert with_vptrs == ["unique"] * 12
+
+
 @pytest.mark.parametrize("toolchain", [LLD, MOLD], ids=str, indirect=True)
 def test_classes_that_one_module_alone_has(workshop: Workshop) -> None:
     library = """
@@ -185,11 +200,19 @@ ENTRY = """
 """
 
 
+MERGED = """
+    int total;
+    NOINLINE void add_left(int n) { SAMPLE(); total += n; }
+    NOINLINE void add_right(int n) { SAMPLE(); total += n; }
+"""
+
+
+@pytest.mark.parametrize("more", ["", MERGED], ids=["jumps unknown", "jumps in tables"])
 @pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
-def test_a_definition_that_stands_before_and_jumps_to_another_member(workshop: Workshop) -> None:
+def test_a_definition_that_stands_before_and_jumps_to_another_member(workshop: Workshop, more: str) -> None:
     modules = build_modules(
         workshop,
-        [*parts(), Part("libentry.so", ENTRY, ["libshape.so"])],
+        [*parts(), Part("libentry.so", ENTRY + more, ["libshape.so"])],
         environment={"LD_PRELOAD": "libentry.so"},
     )
     _, with_vptrs = both(modules, "libshape.so")  # each frame is truly `erase`

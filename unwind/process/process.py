@@ -26,6 +26,7 @@ from unwind.process.borrowed_vtables import borrow
 from unwind.program.dispatch import Dispatch
 from unwind.program.exports import Exports
 from unwind.program.program import Body, Linkage, Program, VtableGroup
+from unwind.program.reach import CallGraph
 
 _OF_C_LIBRARY = "__libc_start_main"  # which glibc and musl define, and no module that replaces some functions of theirs
 
@@ -54,6 +55,7 @@ class Process:
         self.is_whole = is_whole  # else there are other, unknown modules
         self.has_all = is_whole and not lacks_images  # the images of all modules were found
         self.candidates: list[tuple[Body, int]] = []
+        self.graph = CallGraph()
         self._modules = sorted(modules, key=lambda module: module.start)
         self._starts = [module.start for module in self._modules]
         self._programs: dict[Module, Program] = {}
@@ -143,6 +145,7 @@ class _Linkage:
         self.path, self.bias = module.path, module.bias
         self.candidates, self.is_whole = process.candidates, process.is_whole
         self.nodes_named, self.replaces = process.nodes_named, process.replaces
+        self.imports = process.graph.imports
 
     def dispatches(self) -> Iterator[Dispatch]:
         """Yield the dispatches, pointer targets, of each module; this loads all of them."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -79,12 +79,25 @@ ANY_WAY = Way(ANY_POINTER)
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """The candidates that control can be in before a call returns; `wild`: or in any function."""
+
+    nodes: frozenset[int]
+    ways: frozenset[Way] = frozenset()  # by which they tail-call through pointers
+    wild: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Entered:
     """The functions that a call through a pointer can end up in."""
 
     members: Masks
     jumped: Masks  # those of them that a direct jump enters, not counting the jumps of thunks
     ways: frozenset[Way]  # through which control goes; ANY_WAY among them: any slot
+    beyond: frozenset[int] = frozenset()  # candidates of all modules that jumps to imports enter, where those count
+
+
+_NOTHING = Entered({}, {}, frozenset())
 
 
 class Dispatch:
@@ -102,6 +115,8 @@ class Dispatch:
         borrow: Callable[[int], Sequence[Vtable]] | None = None,
         bound_in: Callable[[int], Collection[str]] = lambda _: (),
         exported: Callable[[str], Masks | None] = lambda _: None,
+        imports: Callable[[int], Mapping[int, Reach]] = lambda _: {},
+        located: Callable[[Iterable[int]], Masks] = lambda _: {},
     ) -> None:
         self._classes = classes
         self._tail_calls = tail_calls
@@ -119,9 +134,11 @@ class Dispatch:
         self._exported = exported  # the function of a name; None: it is not certain which
         self._borrow = borrow or (lambda _: ())
         self._borrowed: dict[int, Sequence[Vtable]] = {}  # by vtable pointer
-        self._entered: dict[Way, Entered] = {}
+        self._imports, self._located = imports, located
+        self._imports_of: dict[int, Mapping[int, Reach]] = {}  # by class
+        self._entered: dict[tuple[Way, bool], Entered] = {}
         self._vtables_for: dict[int, frozenset[int]] = {}
-        self._directly: dict[Way, Entered] = {}
+        self._directly: dict[tuple[Way, bool], Entered] = {}
 
     def knows(self, vptr: int) -> bool:
         """Return whether a vtable that matters is there, here or in another module."""
@@ -215,11 +232,15 @@ class Dispatch:
         """Return the members of a class that are in slot `slot` of a vtable, or may be."""
         return self._of_slot.get(slot, {}).get(class_idx, 0) | self._anywhere.get(class_idx, 0)
 
-    def entered(self, way: Way) -> Entered:
-        """Return all functions that a call by `way` can end up in."""
-        found = self._entered.get(way)
+    def entered(self, way: Way, *, by_names: bool = False) -> Entered:
+        """Return all functions that a call by `way` can end up in.
+
+        A jump to an import counts as one through any pointer, unless `by_names`: then it leads to what its name means,
+        which takes decoding.
+        """
+        found = self._entered.get((way, by_names))
         if found is None:
-            found = self._entered[way] = self._follow(way)
+            found = self._entered[way, by_names] = self._follow(way, by_names=by_names)
         return found
 
     def members(self, ways: Iterable[Way], class_idx: int, vptr: int) -> int:
@@ -229,10 +250,10 @@ class Dispatch:
         """
         mask = 0
         for way in ways:
-            entered = self.entered(way)
             if not vptr:
-                mask |= entered.members.get(class_idx, 0)
+                mask |= self.entered(way).members.get(class_idx, 0)
             else:
+                entered = self.entered(way, by_names=True)
                 mask |= entered.jumped.get(class_idx, 0) | self._by_vtable(entered.ways, class_idx, vptr)
         return mask
 
@@ -275,34 +296,45 @@ class Dispatch:
                 todo += new & self._thunks
         return mask
 
-    def _follow(self, way: Way) -> Entered:
+    def _follow(self, way: Way, *, by_names: bool) -> Entered:
         """Return all functions that a call by `way` can end up in here, through all modules."""
         ways = {way}
         todo = [way]
+        beyond: set[int] = set()
         while todo:
             left_by = todo.pop()
-            new = set().union(*(dispatch._enter(left_by).ways for dispatch in self._everybody())) - ways
+            parts = [dispatch._enter(left_by, by_names=by_names) for dispatch in self._everybody()]
+            beyond.update(*(part.beyond for part in parts))
+            new = set().union(*(part.ways for part in parts)) - ways
             ways |= new
             todo += new
-        parts = [self._enter(each) for each in ways]
-        return Entered(_union(part.members for part in parts), _union(part.jumped for part in parts), frozenset(ways))
+        parts = [self._enter(each, by_names=by_names) for each in ways]
+        landed = self._located(beyond)
+        return Entered(
+            _union((landed, *(part.members for part in parts))),
+            _union((landed, *(part.jumped for part in parts))),
+            frozenset(ways),
+        )
 
-    def _enter(self, way: Way) -> Entered:
+    def _enter(self, way: Way, *, by_names: bool = False) -> Entered:
         """Return the functions that a call by `way` enters before control goes through a pointer again, and the
         ways it takes.
         """
-        found = self._directly.get(way)
+        found = self._directly.get((way, by_names))
         if found is None:
             slot, family = way
+            known = _NOTHING
             if slot in (ANY_POINTER, STORED_POINTER):
-                found = self._jump_on(self.in_slot(slot), Entered({}, {}, frozenset()))
+                first = self.in_slot(slot)
             elif family is None:
-                found = self._jump_on(self._of_slot.get(slot, {}), self._from_anywhere)
+                first = self._of_slot.get(slot, {})
+                known = self._from_names if by_names else self._from_anywhere
             elif family in self._own_families:
-                found = self._jump_on(self._of_family(slot, family), self._from_unlisted)
+                first = self._of_family(slot, family)
+                known = self._jump_on(self._unlisted, _NOTHING, by_names=True) if by_names else self._from_unlisted
             else:  # of another module, which has all classes of that type
-                found = self._jump_on(self._bound_to(slot, family), Entered({}, {}, frozenset()))
-            self._directly[way] = found
+                first = self._bound_to(slot, family)
+            found = self._directly[way, by_names] = self._jump_on(first, known, by_names=by_names)
         return found
 
     def _of_family(self, slot: int, family: Family) -> Masks:
@@ -317,16 +349,22 @@ class Dispatch:
     @cached_property
     def _from_anywhere(self) -> Entered:
         """The functions that are entered whatever the slot."""
-        return self._jump_on(self._anywhere, Entered({}, {}, frozenset()))
+        return self._jump_on(self._anywhere, _NOTHING)
+
+    @cached_property
+    def _from_names(self) -> Entered:
+        """The same, where jumps to imports lead to what their names mean."""
+        return self._jump_on(self._anywhere, _NOTHING, by_names=True)
 
     @cached_property
     def _from_unlisted(self) -> Entered:
         """The functions that are entered whatever the slot, if the table is that of an object of C++."""
-        return self._jump_on(self._unlisted, Entered({}, {}, frozenset()))
+        return self._jump_on(self._unlisted, _NOTHING)
 
-    def _jump_on(self, first: Masks, known: Entered) -> Entered:
+    def _jump_on(self, first: Masks, known: Entered, *, by_names: bool = False) -> Entered:
         """Return `known` with what control can reach from `first`."""
         members, jumped, ways = dict(known.members), dict(known.jumped), set(known.ways)
+        beyond = set(known.beyond)
         landed = []  # by jumps of other functions than thunks
         todo = list(first.items())
         while todo:
@@ -335,7 +373,11 @@ class Dispatch:
             if not new:
                 continue
             members[class_idx] = members.get(class_idx, 0) | new
-            ways |= self.ways_left_by(class_idx, new)
+            imports = self._imports_from(class_idx) if by_names else {}
+            ways |= self.ways_left_by(class_idx, new, imports)
+            for reach in imports.values():
+                beyond |= reach.nodes
+                ways |= {ANY_WAY} if reach.wild else reach.ways
             for idx in bits(new & self._jumping.get(class_idx, 0)):
                 landings = self._jumps[class_idx, idx]
                 todo += landings
@@ -349,7 +391,16 @@ class Dispatch:
             jumped[class_idx] = jumped.get(class_idx, 0) | new
             for idx in bits(new & self._jumping.get(class_idx, 0)):
                 landed += self._jumps[class_idx, idx]
-        return Entered(members, jumped, frozenset(ways))
+        return Entered(members, jumped, frozenset(ways), frozenset(beyond))
+
+    def _imports_from(self, class_idx: int) -> Mapping[int, Reach]:
+        """Return what the jumps of a class to imports reach, by address; a jump that is not known is not among them."""
+        if class_idx not in self._left_by:
+            return {}
+        found = self._imports_of.get(class_idx)
+        if found is None:
+            found = self._imports_of[class_idx] = self._imports(class_idx)
+        return found
 
     def _mask(self, ref: MemberRef) -> int:
         return every_member(self._classes[ref.class_idx]) if ref.member_idx == ALL_MEMBERS else 1 << ref.member_idx

@@ -40,7 +40,7 @@ from icf.model import (
     Vtable,
 )
 from unwind.program.bound_slots import BoundSlots
-from unwind.program.dispatch import ANY_WAY, Dispatch, Way, bits
+from unwind.program.dispatch import ANY_WAY, Dispatch, Reach, Way, bits
 from unwind.program.exports import Export, Exports, ListedExports
 from unwind.program.parts import CallRecord, Code, Functions, Lines, ListedCode, ListedRecords, Records, SlotCalls
 
@@ -140,6 +140,9 @@ class Linkage(Protocol):
     def is_replaced(self, symbol: str) -> bool:
         """Return whether this module's definition of a function may give way to one of which too little is known."""
 
+    def imports(self, body: Body) -> Mapping[int, Reach]:
+        """Return what is within reach of each jump of a body to an import, by its address, as far as that is known."""
+
     def borrowed(self, vptr: int) -> VtableGroup | None:
         """Return the group of vtables of another module that a vtable pointer, as linked in this one, points into."""
 
@@ -210,6 +213,8 @@ class Program:
             self.borrowed_vtables,
             self.bound_slots.names_in,
             self._exported,
+            self._imports_of_class,
+            self._located,
         )
         self._given: dict[int, list[tuple[MemberRef | None, int, Evidence]]] = {}  # by return address
         for given in callbacks:
@@ -419,14 +424,22 @@ class Program:
             is_certain &= bool(named)
         return nodes, is_certain
 
+    def _imports_of_class(self, class_idx: int) -> Mapping[int, Reach]:
+        """Return what jumps of a class to imports reach, in a process of which all modules are known."""
+        return self._linkage.imports(self.bodies[class_idx]) if self._linkage and self.is_whole else {}
+
+    def _located(self, nodes: Iterable[int]) -> dict[int, int]:
+        """Return the members of classes here among some candidates, by class."""
+        found: dict[int, int] = {}
+        for body, idx in map(self.candidates.__getitem__, nodes):
+            if body.program is self and body.class_idx >= 0:
+                found[body.class_idx] = found.get(body.class_idx, 0) | 1 << idx
+        return found
+
     def _exported(self, symbol: str) -> dict[int, int] | None:
         """Return the functions that a name means here, by class; None: it is not certain which."""
         nodes, is_certain = self.nodes_exported(symbol)
-        found: dict[int, int] = {}
-        for body, idx in map(self.candidates.__getitem__, nodes):
-            if body.class_idx >= 0:
-                found[body.class_idx] = found.get(body.class_idx, 0) | 1 << idx
-        return found if is_certain else None
+        return self._located(nodes) if is_certain else None
 
     def _add(self, fold: FoldClass, class_idx: int = -1) -> Body:
         first_node = len(self.candidates)

@@ -27,8 +27,8 @@ from typing import NamedTuple
 from unwind.program.dispatch import ANY_WAY, Way, bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
+from unwind.program.reach import CallGraph
 from unwind.resolve.callee import Callee
-from unwind.resolve.reach import CallGraph
 from unwind.samples.recording import Losses
 
 _FUNCTION_LIMIT = 1 << 12  # that a call may enter

@@ -41,10 +41,10 @@ from icf.model import Evidence
 from unwind.program.dispatch import ANY_WAY, Way, bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
+from unwind.program.reach import CallGraph
 from unwind.resolve import reasons
 from unwind.resolve.callee import Callee
 from unwind.resolve.lost_frames import LostFrames
-from unwind.resolve.reach import CallGraph
 from unwind.samples.recording import Losses
 from unwind.symbolize.reasons import Reason
 

@@ -45,7 +45,7 @@ class Pointers:
     def called(self, ways: Iterable[Way], body: Body, vptr: int = 0) -> set[int]:
         """Return the functions of `body` that a call by one of `ways` ends up in."""
         nodes = body.nodes
-        ends = {state for state in self._ends(frozenset(ways)) if state[0] in nodes}
+        ends = {state for state in self._ends(frozenset(ways), vptr != 0) if state[0] in nodes}
         if not vptr:
             return {function for function, _ in ends}
         own = next((vtable for vtable in body.program.vtables if vtable.vaddr == vptr), None)
@@ -77,7 +77,8 @@ class Pointers:
         is_same_object = by.vtable.group == own.group
         return by.vtable == own if by.way == "vtable" and not self._is_thunk(function) else is_same_object
 
-    def _find_ends(self, ways: frozenset[Way]) -> frozenset[State]:
+    def _find_ends(self, ways: frozenset[Way], by_names: bool) -> frozenset[State]:
+        """Return all ends; if `by_names`, jumps to imports lead to what the names mean, not through any pointer."""
         seen: set[State] = set()
         tried = set(ways)
         todo = [state for way in ways for state in self._entries(way)]
@@ -88,10 +89,14 @@ class Pointers:
             seen.add(state)
             function, by = state
             todo += [(callee, self._onwards(function, by)) for callee in self._jumps.pointed(function)]
-            more = self._jumps.ways_left_by(function) - tried
+            more = self._jumps.ways_left_by(function, but_imports=by_names) - tried
+            for reach in self._jumps.imported(function) if by_names else ():
+                seen |= {(each, JUMP) for each in reach.functions}
+                more |= ({Way(ANY_POINTER)} if reach.anywhere else reach.ways) - tried
             tried |= more
             todo += [entry for way in more for entry in self._entries(way)]
-        self._tried[ways] = tried
+        if by_names:
+            self._tried[ways] = tried
         return frozenset(seen)
 
     def _find_entries(self, way: Way) -> frozenset[State]:

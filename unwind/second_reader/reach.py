@@ -82,9 +82,27 @@ class Jumps:
                     found |= self.entered(function, self._candidates[to][0])
         return found
 
-    def ways_left_by(self, function: int) -> set[Way]:
-        """Return the ways by which, after the tables, a function tail-calls."""
-        return {way for way, _ in self._pointer_jumps(function)}
+    def ways_left_by(self, function: int, *, but_imports: bool = False) -> set[Way]:
+        """Return the ways by which, after the tables, a function tail-calls; maybe those of `imported` left out."""
+        left_out = self._imports(function) if but_imports else {}
+        return {way for way, jump in self._pointer_jumps(function) if jump not in left_out}
+
+    def imported(self, function: int) -> list[Reach]:
+        """Return what the jumps of a function to imports reach, in a process of which all modules are known."""
+        return [self.reach(callee) for callees in self._imports(function).values() for callee in callees]
+
+    def _imports(self, function: int) -> dict[int, set[int]]:
+        """Return what the jumps of a function to imports mean, by their addresses, where that is all they can."""
+        body, _ = self._candidates[function]
+        program, found = body.program, dict[int, set[int]]()
+        jumps = program.code.jumps(body.start, body.end) if program.is_whole and self._pointer_jumps(function) else None
+        for jump, symbol in jumps.imports if jumps is not None else ():
+            means = program.nodes_named(symbol, body)
+            if not program.comes_back(symbol):
+                means = [node for node in means if self._candidates[node][0].program.bodies]
+            if means or not program.comes_back(symbol):
+                found[jump] = {*means, *program.nodes_behind(symbol, body)}
+        return found
 
     def entered(self, function: int, body: Body) -> set[int]:
         """Return the functions of `body` that a jump of `function` may mean: one if that is its thunk, else each."""

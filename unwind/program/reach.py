@@ -18,20 +18,10 @@ each other in a circle are like any others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from icf.tables.pointed import meant_by_thunk
-from unwind.program.dispatch import Way, bits
+from unwind.program.dispatch import Reach, Way, bits
 from unwind.program.program import Body, Program
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """The candidates that control can be in before a call returns; `wild`: or in any function."""
-
-    nodes: frozenset[int]
-    ways: frozenset[Way] = frozenset()  # by which they tail-call through pointers
-    wild: bool = False
 
 
 class CallGraph:
@@ -58,6 +48,19 @@ class CallGraph:
                 seen |= step.nodes
             reach = self._reach[node] = Reach(frozenset(seen), frozenset(ways), wild)
         return reach
+
+    def imports(self, body: Body) -> dict[int, Reach]:
+        """Return what is within reach of each jump of a body to an import, by its address, as far as that is known."""
+        candidates = body.program.candidates
+        found = {}
+        for jump, nodes in self._of(body.program).imports(body).items():
+            reached = [self.reach(node, candidates) for node in nodes]
+            found[jump] = Reach(
+                frozenset().union(*(each.nodes for each in reached)),
+                frozenset().union(*(each.ways for each in reached)),
+                any(each.wild for each in reached),
+            )
+        return found
 
     def _of(self, program: Program) -> _TailCalls:
         tail_calls = self._tail_calls.get(program)
@@ -88,6 +91,16 @@ class _TailCalls:
         if step is None:
             step = self._steps[node] = self._jumps_from(node)
         return step
+
+    def imports(self, body: Body) -> dict[int, list[int]]:
+        """Return what each jump of a body to an import leads to, by its address, where nothing else is possible."""
+        jumps = self._program.code.jumps(body.start, body.end)
+        found = {}
+        for jump, symbol in jumps.imports if jumps is not None else ():
+            named = self._imported(symbol, body)
+            if not self._may_come_back(symbol, named):
+                found[jump] = [*named, *self._program.nodes_behind(symbol, body)]
+        return found
 
     def _jumps_from(self, node: int) -> Reach:
         body, idx = self._program.candidates[node]
