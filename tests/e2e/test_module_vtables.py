@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.modules import Modules, Part, Seen, build_modules
-from tests.e2e.program import resolved
+from tests.e2e.program import icf, resolved
 from tests.e2e.workshop import ALL, GOLD, LLD, MOLD, Workshop
+from tests.support.cores import crash
 
 SHAPES = """
     struct Shape { virtual void draw(int); virtual void erase(int); virtual int sides() = 0; int state = 0; };
@@ -228,3 +232,42 @@ def test_a_module_that_is_not_found_may_have_other_functions(workshop: Workshop)
     verdicts = [stack[1]["verdict"] for stack in stacks[2:]]  # of four objects of the library's own class first
     assert found == ["unique"] * 12
     assert verdicts[:4] == ["unique"] * 4 and "unique" not in verdicts[4:6]
+
+
+STOP = """
+    #include <cstdlib>
+    #include <unistd.h>
+    static NOINLINE void stop(int n) {
+        if (n > 2) abort();
+        if (n == 2) for (;;) if (write(1, "ready\\n", 6) < 0 || pause()) break;
+    }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
+def test_a_core_and_a_running_process(workshop: Workshop) -> None:
+    program = """
+        namespace { struct Ours : Shape { int sides() override { return 3; } }; }
+        int main(int argc, char **) {
+            Shape *shape = argc > 9 ? make_mine() : new Ours;
+            draw_one(shape, argc);
+            return shape->sides();
+        }
+    """
+    library = STOP + LIBRARY.replace("SAMPLE_OBJECT()", "stop(n)")
+    built = [*parts(library=library)[:2], Part("program", SHAPES + program, ["libshape.so", "libplugin.so"])]
+    path = build_modules(workshop, built).path("program")
+    assert _drawn("--core", crash(path.parent, path, "2", "3")) == ("_ZN5Shape4drawEi", "vptr")
+    with subprocess.Popen([path, "2"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        found = _drawn("--pid", str(process.pid))
+        process.kill()
+    assert found == ("_ZN5Shape4drawEi", "vptr")
+
+
+def _drawn(*what: str | Path) -> tuple[str, str]:
+    """Name and evidence of the frame that `draw_one` called."""
+    (thread,) = [json.loads(line) for line in icf("stacks", *what, "--json").splitlines()]
+    frames = thread["frames"]
+    at = next(idx for idx, frame in enumerate(frames) if "draw_one" in str(frame["linkage_name"]))
+    return frames[at - 1]["linkage_name"], frames[at - 1]["evidence"]
