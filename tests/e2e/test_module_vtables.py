@@ -29,6 +29,9 @@ LIBRARY = """
     Shape *make_own() { return new Own; }
 """
 PLUGIN = """
+    static int count;
+    extern "C" NOINLINE void count_first(int n) { SAMPLE(); count += n; }
+    extern "C" NOINLINE void count_second(int n) { SAMPLE(); count += n; }
     struct Mine : Shape { int sides() override; };
     int Mine::sides() { return 2; }
     Shape *make_mine() { return new Mine; }
@@ -204,6 +207,26 @@ ENTRY = """
 """
 
 
+@pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
+def test_a_module_whose_jumps_no_table_has(workshop: Workshop) -> None:
+    # nothing is merged in the plug-in, so that its jumps are in no table
+    plugin = """
+        struct Proxy : Shape {
+            Shape *inner = make_own();
+            void draw(int n) override { return inner->erase(n + 1); }
+            int sides() override { return 2; }
+        };
+        Shape *make_mine() { return new Proxy; }
+    """
+    built = [
+        Part("libshape.so", SHAPES + LIBRARY),
+        Part("libplugin.so", SHAPES + plugin, ["libshape.so"]),
+        Part("program", SHAPES + PROGRAM, ["libshape.so", "libplugin.so"]),
+    ]
+    _, with_vptrs = both(build_modules(workshop, built), "libshape.so")  # nothing is wrong
+    assert len(with_vptrs) == 12
+
+
 MERGED = """
     int total;
     NOINLINE void add_left(int n) { SAMPLE(); total += n; }
@@ -247,8 +270,12 @@ STOP = """
 @pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
 def test_a_core_and_a_running_process(workshop: Workshop) -> None:
     program = """
+        int count;
+        NOINLINE void add_first(int n) { SAMPLE(); count += n; }
+        NOINLINE void add_second(int n) { SAMPLE(); count += n; }
         namespace { struct Ours : Shape { int sides() override { return 3; } }; }
         int main(int argc, char **) {
+            if (argc > 9) { add_first(argc); add_second(argc); }
             Shape *shape = argc > 9 ? make_mine() : new Ours;
             draw_one(shape, argc);
             return shape->sides();

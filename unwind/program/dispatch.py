@@ -117,6 +117,8 @@ class Dispatch:
         exported: Callable[[str], Masks | None] = lambda _: None,
         imports: Callable[[int], Mapping[int, Reach]] = lambda _: {},
         located: Callable[[Iterable[int]], Masks] = lambda _: {},
+        *,
+        hides_jumps: bool = False,
     ) -> None:
         self._classes = classes
         self._tail_calls = tail_calls
@@ -135,6 +137,7 @@ class Dispatch:
         self._borrow = borrow or (lambda _: ())
         self._borrowed: dict[int, Sequence[Vtable]] = {}  # by vtable pointer
         self._imports, self._located = imports, located
+        self._hides_jumps = hides_jumps  # it has methods whose jumps through pointers are in no table
         self._imports_of: dict[int, Mapping[int, Reach]] = {}  # by class
         self._entered: dict[tuple[Way, bool], Entered] = {}
         self._vtables_for: dict[int, frozenset[int]] = {}
@@ -236,7 +239,7 @@ class Dispatch:
         """Return all functions that a call by `way` can end up in.
 
         A jump to an import counts as one through any pointer, unless `by_names`: then it leads to what its name means,
-        which takes decoding.
+        which takes decoding. Then, too, a method of a module without tables may jump through any pointer.
         """
         found = self._entered.get((way, by_names))
         if found is None:
@@ -301,11 +304,14 @@ class Dispatch:
         ways = {way}
         todo = [way]
         beyond: set[int] = set()
+        is_open = by_names and any(dispatch._hides_jumps for dispatch in self._everybody())
         while todo:
             left_by = todo.pop()
             parts = [dispatch._enter(left_by, by_names=by_names) for dispatch in self._everybody()]
             beyond.update(*(part.beyond for part in parts))
             new = set().union(*(part.ways for part in parts)) - ways
+            if is_open and left_by.family is None:
+                new |= {ANY_WAY} - ways
             ways |= new
             todo += new
         parts = [self._enter(each, by_names=by_names) for each in ways]

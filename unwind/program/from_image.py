@@ -16,7 +16,7 @@ from unwind.program.exports import Exports
 from unwind.program.facts import ImageFacts
 from unwind.program.from_tables import Tables, make_program, parse_tables
 from unwind.program.functions import SymbolFunctions
-from unwind.program.image_bound_slots import find_bound_slots
+from unwind.program.image_bound_slots import find_bound_slots, has_classes
 from unwind.program.image_exports import ImageExports
 from unwind.program.program import Linkage, Program
 
@@ -51,7 +51,16 @@ def load_program(image: Image, exports: Exports | None = None, linkage: Linkage 
     functions = SymbolFunctions(image, folds_known=has_tables(image))
     bound_slots = BoundSlots(partial(find_bound_slots, image))
     facts, folds_imports = ImageFacts(image), may_fold_imports(image)
-    return make_program(read_tables(image), facts, functions, exports, folds_imports, linkage, bound_slots=bound_slots)
+    return make_program(
+        read_tables(image),
+        facts,
+        functions,
+        exports,
+        folds_imports,
+        linkage,
+        bound_slots=bound_slots,
+        has_classes=has_classes(image),
+    )
 
 
 def may_fold_imports(image: Image) -> bool:

@@ -54,6 +54,7 @@ def make_program(
     *,
     jumps_known: bool = True,
     bound_slots: BoundSlots | None = None,
+    has_classes: bool = False,
 ) -> Program:
     """Return the program made of the parts of an image, or of a symcache.
 
@@ -68,6 +69,7 @@ def make_program(
             folds_imports=folds_imports,
             linkage=linkage,
             bound_slots=bound_slots,
+            has_classes=has_classes,
         )
     table, calls, virtual = tables
     return Program(
@@ -87,6 +89,7 @@ def make_program(
         folds_imports=folds_imports,
         linkage=linkage,
         bound_slots=bound_slots,
+        has_classes=has_classes,
     )
 
 

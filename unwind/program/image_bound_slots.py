@@ -8,7 +8,13 @@ from icf.elf.image import Image
 from icf.vtables.layout import Vtables
 from unwind.program.bound_slots import ROW, Rows
 
+_VTABLE = b"_ZTV"
 _OF_NO_CLASS = "__cxa_"  # __cxa_pure_virtual
+
+
+def has_classes(image: Image) -> bool:
+    """Return whether an image may have virtual functions: a name in it is that of a vtable."""
+    return image.symbols.mentions(_VTABLE) or image.dynamic_symbols.mentions(_VTABLE)
 
 
 def find_bound_slots(image: Image) -> tuple[Rows, list[str]]:

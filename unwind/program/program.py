@@ -45,6 +45,7 @@ from unwind.program.exports import Export, Exports, ListedExports
 from unwind.program.parts import CallRecord, Code, Functions, Lines, ListedCode, ListedRecords, Records, SlotCalls
 
 Callees = Mapping[int, list[tuple[int, Evidence]]]  # by the caller's place in its class
+_OF_CXX_LIBRARY = "_ZSt9terminatev"  # which libstdc++ and libc++abi define
 _KEPT_CALLS = 1 << 14
 _COLD = ".cold"  # after the name of a function: what a compiler has moved out of it
 
@@ -169,6 +170,7 @@ class Program:
         folds_imports: bool = False,
         linkage: Linkage | None = None,
         bound_slots: BoundSlots | None = None,
+        has_classes: bool = False,
     ) -> None:
         self.code: Code = code or ListedCode()
         self._records: Records = ListedRecords(records) if isinstance(records, Iterable) else records
@@ -191,6 +193,8 @@ class Program:
         self.candidates: list[tuple[Body, int]] = linkage.candidates if linkage else []
         in_order = sorted(classes, key=lambda fold: fold.vaddr)
         self.bodies = [self._add(fold, idx) for idx, fold in enumerate(in_order)]
+        # it has methods, and no table has their jumps; those of the C++ library are not known to tail-call others
+        self.hides_jumps = has_classes and not self.bodies and not self.exports.find(_OF_CXX_LIBRARY)
         self._starts = [body.start for body in self.bodies]
         self._found: dict[int, Body] = {}
         self._callees: dict[tuple[int, int], Callees] = {}
@@ -215,6 +219,7 @@ class Program:
             self._exported,
             self._imports_of_class,
             self._located,
+            hides_jumps=self.hides_jumps,
         )
         self._given: dict[int, list[tuple[MemberRef | None, int, Evidence]]] = {}  # by return address
         for given in callbacks:

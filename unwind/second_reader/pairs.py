@@ -42,10 +42,10 @@ class Callee(NamedTuple):
 class Pairs:
     """Callers and callees of one process."""
 
-    def __init__(self, graph: Graph, candidates: list[tuple[Body, int]]) -> None:
+    def __init__(self, graph: Graph, candidates: list[tuple[Body, int]], *, hides_jumps: bool = False) -> None:
         self._candidates = candidates
         self._jumps = Jumps(graph, candidates)
-        self._pointers = Pointers(graph, candidates, self._jumps)
+        self._pointers = Pointers(graph, candidates, self._jumps, hides_jumps=hides_jumps)
         self.called = cache(self._called)
 
     def _called(self, return_address: int, caller: int, frame: Callee) -> Functions:

@@ -36,7 +36,10 @@ State = tuple[int, By]
 class Pointers:
     """Calls through pointers, in all modules of a process."""
 
-    def __init__(self, graph: Graph, candidates: list[tuple[Body, int]], jumps: Jumps) -> None:
+    def __init__(
+        self, graph: Graph, candidates: list[tuple[Body, int]], jumps: Jumps, *, hides_jumps: bool = False
+    ) -> None:
+        self._hides_jumps = hides_jumps
         self._graph, self._candidates, self._jumps = graph, candidates, jumps
         self._tried: dict[frozenset[Way], set[Way]] = {}  # in the end, by the ways of the call
         self._ends = cache(self._find_ends)
@@ -80,8 +83,8 @@ class Pointers:
     def _find_ends(self, ways: frozenset[Way], by_names: bool) -> frozenset[State]:
         """Return all ends; if `by_names`, jumps to imports lead to what the names mean, not through any pointer."""
         seen: set[State] = set()
-        tried = set(ways)
-        todo = [state for way in ways for state in self._entries(way)]
+        tried = self._with_hidden(ways) if by_names else set(ways)
+        todo = [state for way in tried for state in self._entries(way)]
         while todo:
             state = todo.pop()
             if state in seen:
@@ -93,6 +96,7 @@ class Pointers:
             for reach in self._jumps.imported(function) if by_names else ():
                 seen |= {(each, JUMP) for each in reach.functions}
                 more |= ({Way(ANY_POINTER)} if reach.anywhere else reach.ways) - tried
+            more = self._with_hidden(more) - tried if by_names else more
             tried |= more
             todo += [entry for way in more for entry in self._entries(way)]
         if by_names:
@@ -117,6 +121,11 @@ class Pointers:
                 by = By("vtable", edge["vtable"]) if edge["vtable"] else POINTER if edge["taken"] else UNKNOWN
                 found.add((function, by))
         return frozenset(found)
+
+    def _with_hidden(self, ways: Iterable[Way]) -> set[Way]:
+        """Return ways, and any other, if methods that are entered so jump where no table shows it."""
+        is_open = self._hides_jumps and any(way.groups is None for way in ways)
+        return {*ways, Way(ANY_POINTER)} if is_open else set(ways)
 
     def _is_bound(self, slot: int, program: Program | None, function: int) -> bool:
         """Return whether the loader may bind a name in a slot of a vtable of `program` to another module's function."""

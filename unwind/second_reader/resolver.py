@@ -52,7 +52,9 @@ class SecondResolver:
         self._process = process if isinstance(process, Process) else Process.of(process)
         self._use_vptrs = use_vptrs
         self.places = Places(self._process)
-        self._pairs = Pairs(jump_graph(self._process.programs()), self._process.candidates)
+        programs = list(self._process.programs())
+        hides_jumps = self._process.is_whole and any(program.hides_jumps for program in programs)
+        self._pairs = Pairs(jump_graph(programs), self._process.candidates, hides_jumps=hides_jumps)
         self._moves = Moves(lambda body, group: body.program.may_form(body, group))
 
     def resolve(

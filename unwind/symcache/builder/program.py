@@ -21,7 +21,7 @@ from icf.tables.vcall import parse_vcall
 from unwind.program.facts import CodeFacts, ImageFacts
 from unwind.program.from_image import DCALL, VCALL, has_only_records, may_fold_imports, read_tables
 from unwind.program.functions import SymbolFunctions
-from unwind.program.image_bound_slots import find_bound_slots
+from unwind.program.image_bound_slots import find_bound_slots, has_classes
 from unwind.program.image_exports import ImageExports
 from unwind.program.pe_facts import PeFacts, pe_exports
 
@@ -31,7 +31,7 @@ def pack_program(image: Image) -> dict[str, bytes]:
     if has_only_records(image):
         return {}
     facts, tables = ImageFacts(image), read_tables(image)
-    links = _links(facts, image.span, folds_imports=may_fold_imports(image))
+    links = _links(facts, image.span, folds_imports=may_fold_imports(image)) | {"classes": has_classes(image)}
     sections = _code(facts.code()) | {"exports": _json(list(ImageExports(image)))}
     rows, names = find_bound_slots(image)
     if len(rows):

@@ -67,7 +67,7 @@ def load_cached(cache: SymCache, exports: Exports | None = None, linkage: Linkag
     jumps_known = bool(facts.links.get("jumps_known", True))
     exports = exports or facts.exports
     folds_imports = bool(facts.links["folds_imports"])
-    bound_slots = BoundSlots(facts.bound_slots)
+    bound_slots, has_classes = BoundSlots(facts.bound_slots), bool(facts.links.get("classes"))
     return make_program(
         tables,
         facts,
@@ -77,6 +77,7 @@ def load_cached(cache: SymCache, exports: Exports | None = None, linkage: Linkag
         linkage,
         jumps_known=jumps_known,
         bound_slots=bound_slots,
+        has_classes=has_classes,
     )
 
 
