@@ -111,7 +111,7 @@ class Process:
         """Return the C library if it is the only module to which an import can be bound."""
         if symbol not in self._c_library_with:
             found = [module for module in self._modules if module.exports.find(symbol)]
-            is_library = self.is_whole and len(found) == 1 and bool(found[0].exports.find(_OF_C_LIBRARY))
+            is_library = self.has_all and len(found) == 1 and bool(found[0].exports.find(_OF_C_LIBRARY))
             self._c_library_with[symbol] = self.program(found[0]) if is_library else None
         return self._c_library_with[symbol]
 
