@@ -64,6 +64,15 @@ def test_imports_are_slots_without_a_body(tmp_path: Path) -> None:
         assert vtables.slots.slot.tolist() == [0, 2] and vtables.slots.target.tolist() == [F, G]
         assert vtables.groups.imports_typeinfo.all()
         assert image.dynamic_symbols.name(int(vtables.groups.typeinfo[0])) == "_ZTI1B"
+        bound = vtables.bound  # the type_info is no slot
+        assert bound.slot.tolist() == [1] and bound.place.tolist() == [DATA + 24]
+        assert image.dynamic_symbols.name(int(bound.symbol[0])) == "_ZN1B1fEv"
+
+
+def test_a_group_with_an_import_before_its_slots_has_none_that_are_bound(tmp_path: Path) -> None:
+    imports = {DATA: "_ZN1B1fEv", DATA + 24: "_ZN1B1gEv"}
+    with build_image(tmp_path, {"_ZTV1A": [0, 0, F, 0, G]}, packing="rela", imports=imports) as image:
+        assert not len(Vtables(image).bound.slot)
 
 
 def test_a_number_that_looks_like_an_address_is_none_where_there_is_a_relocation_for_each(tmp_path: Path) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import random
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from icf.elf.image import Image
 from icf.errors import FormatError
 from tests.e2e.program import icf
 from tests.unwind.symcache.support import SHOP
+from unwind.program.bound_slots import ROW, BoundVtable
 from unwind.program.from_image import load_program
 from unwind.resolve.resolver import Resolver
 from unwind.symcache.builder.program import pack_program
@@ -95,6 +98,24 @@ def test_links_that_are_not_what_they_should_be_are_refused(program: Path, folde
             exports.find("g")
     with pytest.raises(FormatError, match="codemap"):
         load_cached(_with_section(cache, "codemap", bytes(25)))
+
+
+def test_slots_that_are_filled_by_name_are_read_or_refused(program: Path, folder: Path) -> None:
+    cache = open_or_build(program, cache_dir=folder)
+    rows = np.array([(0x2010, 0x10, 3, 0, 1)], ROW)  # vtable, bytes from the group's start to it, slot, names
+    names = zlib.compress(b'["_ZN1A1fEv","_ZTV1A"]')
+    kept = _with_section(_with_section(cache, "bound", rows.tobytes()), "boundto", names)
+    slots = load_cached(kept).bound_slots
+    assert slots.group_of(0x2010) == (BoundVtable(0x2010, 0x2000, ((3, "_ZN1A1fEv"),)),)
+    assert slots.symbol_of(0x2010) == "_ZTV1A" and slots.names_in(3) == {"_ZN1A1fEv"}
+    assert slots.group_of(0x2018) == () and slots.symbol_of(0x2018) == "" and not slots.names_in(2)
+    assert load_cached(cache).bound_slots.group_of(0x2010) == ()
+    for content in (b"", b"{", zlib.compress(b"{}"), zlib.compress(b"[1]"), names[:-9], zlib.compress(b"[" * 100_000)):
+        with pytest.raises(FormatError, match="boundto"):
+            load_cached(_with_section(kept, "boundto", content)).bound_slots.group_of(0x2010)
+    for content in (rows.tobytes()[:-1], np.array([(0x2010, 0x10, 3, 2, 1)], ROW).tobytes()):
+        with pytest.raises(FormatError, match="bound"):
+            load_cached(_with_section(kept, "bound", content)).bound_slots.group_of(0x2010)
 
 
 def _with_section(cache: SymCache, name: str, content: bytes) -> SymCache:
