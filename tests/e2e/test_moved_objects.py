@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from tests.e2e.modules import Part, build_modules
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, Workshop
+from tests.support.toolchain import run, tool
 
 SHAPES = """
     #include <new>
@@ -78,3 +80,53 @@ def test_a_shared_object_calls_its_own_functions_by_name(workshop: Workshop) -> 
     verdicts = program.check(with_vptrs=True)
     assert verdicts["_ZN1A4nextEv"] == {"ambiguous"}
     assert verdicts["_ZN1A5otherEv"] == {"unique"}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
+def test_a_function_without_a_symbol_may_have_replaced_the_object(workshop: Workshop) -> None:
+    source = SHAPES.replace("void flip(S *s);", "S *volatile current; namespace { void turn(); } void flip(S *s);", 1)
+    source = source.replace("HOLD_OBJECT(1); BEFORE; tick(1);", "HOLD_OBJECT(2); current = this; turn();")
+    source = source.replace(
+        "NOINLINE void flip", "namespace { NOINLINE void turn() { new (current) B; tick(1); ++total; } }\nvoid flip"
+    )
+    program = workshop.build_with_tables(source.replace("sampled_objects[1]", "sampled_objects[2]", 2), ["-g0"])
+    assert program.check(with_vptrs=True)["_ZN1A4nextEv"] == {"ambiguous"}  # its code has the address of a vtable
+    run(tool("objcopy"), "-N", "_ZN12_GLOBAL__N_14turnEv", program.folded)
+    assert program.check(with_vptrs=True)["_ZN1A4nextEv"] == {"ambiguous"}
+
+
+@pytest.mark.parametrize("does", ["new (s) B", "s->pad++"])
+@pytest.mark.parametrize("call", ["turn(this)", "turn(this); tick(1)"], ids=["on the stack", "returned"])
+@pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
+def test_a_function_of_another_module_that_replaced_the_object(workshop: Workshop, call: str, does: str) -> None:
+    classes = """
+        #include <new>
+        struct S { long pad = 1; virtual void next(); };
+        struct A : S { void next() override; };
+        struct B : S { void next() override; };
+        void turn(S *s);
+    """
+    program = """
+        int total;
+        NOINLINE void tick(int n) { SAMPLE(); total += n; }
+        void S::next() {}
+        void A::next() { HOLD_OBJECT(1); CALL; sampled_objects[1] = nullptr; total += 3; }
+        void B::next() { HOLD_OBJECT(1); CALL; sampled_objects[1] = nullptr; total += 3; }
+        NOINLINE void go(S *s) { s->next(); ++total; }
+        int main() { A a; B b; go(&a); go(&b); return total == 77; }
+    """
+    sample = "" if "tick" in call else "SAMPLE();"
+    plugin = f"""
+        int turned;
+        void turn(S *s) {{ {does}; {sample} ++turned; }}
+        NOINLINE void one(int n) {{ SAMPLE(); turned += n; }}
+        NOINLINE void two(int n) {{ SAMPLE(); turned += n; }}
+    """  # a module without merged functions has no table of its jumps, and is not trusted
+    parts = [
+        Part("libplugin.so", classes + plugin, link_flags=["-Wl,-z,lazy"]),
+        Part("program", classes + program.replace("CALL", call), ["libplugin.so"], ["-rdynamic"]),
+    ]
+    modules = build_modules(workshop, parts)
+    stacks = modules.check(with_vptrs=True)
+    of_a = [seen for stack in stacks for seen in stack if "_ZN1A4nextEv" in seen.truth]
+    assert of_a and {seen.verdict for seen in of_a} == {"ambiguous" if "new" in does else "unique"}

@@ -76,6 +76,7 @@ class DecodedCode:
         self._frames: dict[int, int | None] = {}  # by start of the function, too
         constants = Constants(facts)
         self.may_form, self.may_load = constants.may_form, constants.may_load
+        self.some_may_load = constants.some_may_load
 
     def call_site(self, return_address: int) -> CallSite:
         """Return the kind of the instruction before `return_address`, with its target."""

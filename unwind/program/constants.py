@@ -49,6 +49,14 @@ class Constants:
 
         It may also load that of a VTT of the class, in which it stands; a base's vtable is in that of whichever class.
         """
+        return any(self.may_form(start, end, range(slot, slot + 1)) for slot in self._slots_of(vtables))
+
+    def some_may_load(self, vtables: str) -> bool:
+        """Return whether some code of the image may load it."""
+        return bool(self._slots_of(vtables))
+
+    def _slots_of(self, vtables: str) -> list[int]:
+        """Return where the loader puts the address of these vtables, or of their VTT."""
         slots = self._slots.get(vtables)
         if slots is None:
             of_class = _VTT + vtables.removeprefix(_VTABLE)
@@ -58,7 +66,7 @@ class Constants:
                 for name in [symbol.partition("@")[0]]
                 if name in (vtables, of_class) or not vtables.startswith(_VTABLE) and name.startswith(_VTT)
             ]
-        return any(self.may_form(start, end, range(slot, slot + 1)) for slot in slots)
+        return slots
 
     def _holding(self, addresses: range) -> list[range]:
         """Return the words of data that hold one of them."""

@@ -89,6 +89,9 @@ class Code(Protocol):
     def may_load(self, start: int, end: int, vtables: str) -> bool:
         """Return whether the code in `start:end` may load the address of a group of vtables from the GOT, by name."""
 
+    def some_may_load(self, vtables: str) -> bool:
+        """Return whether some code may do so."""
+
     def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:
         """Return the calls and jumps to which the code in `start:end` passes on one of `given`; None: not known."""
 
@@ -190,6 +193,9 @@ class ListedCode:
         return any(address in addresses for address in self._addresses.get(start, ()))
 
     def may_load(self, start: int, end: int, vtables: str) -> bool:
+        return False
+
+    def some_may_load(self, vtables: str) -> bool:
         return False
 
     def passed(self, start: int, end: int, given: Registers) -> tuple[Passed, ...] | None:

@@ -377,10 +377,15 @@ class Program:
             self._known_vtables[vptr] = known
         return known
 
-    def may_form(self, body: Body, group: VtableGroup) -> bool:
-        """Return whether the code of a body here may form the address of a group of vtables, of whichever module."""
+    def may_form(self, body: Body | None, group: VtableGroup) -> bool:
+        """Return whether the code of a body here may form the address of a group of vtables, of whichever module.
+
+        None: the code of a function here that is not known.
+        """
         if group.home is self:
-            return self.code.may_form(body.start, body.end, group.addresses)
+            return body is None or self.code.may_form(body.start, body.end, group.addresses)
+        if body is None:
+            return bool(group.symbol) and self.code.some_may_load(group.symbol)
         return bool(group.symbol) and self.code.may_load(body.start, body.end, group.symbol)
 
     def borrowed_vtables(self, vptr: int) -> tuple[Vtable, ...]:

@@ -6,7 +6,7 @@ That is so if it passes the object on, itself or through others that it calls,
     by a slot in which some vtable has a deleting destructor,
     or to code that forms the address of the vtables which the object points to now: a constructor that was inlined
 
-It does not see calls through pointers whose function is not known, nor what other modules do.
+It does not see calls through pointers whose function is not known.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Moves:
                 called = self._called(program, body, each)
                 if called is None:
                     return None
-                new = {(other, each.registers) for other in called if other.program is program} - seen
+                new = {(other, each.registers) for other in called} - seen
                 seen |= new
                 todo += new
             is_frame = False

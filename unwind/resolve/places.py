@@ -60,6 +60,7 @@ class Place(NamedTuple):
     return_address: int = 0  # as linked: the key of the call that the frame waits for; 0: it has made none
     problem: Reason | None = None  # why the address does not belong to a frame
     is_trampoline: bool = False
+    program: Program | None = None  # what it is an address of, if that is known
 
 
 @dataclass(slots=True)
@@ -101,7 +102,8 @@ class Places:
             if module is None:
                 return Place(address, None)
             program, vaddr = process.program(module), module.linked(address)
-            return Place(vaddr, program.body_at(vaddr), is_trampoline=program.code.returns_from_signal(vaddr))
+            is_trampoline = program.code.returns_from_signal(vaddr)
+            return Place(vaddr, program.body_at(vaddr), is_trampoline=is_trampoline, program=program)
         module = process.module_at(RuntimeAddr(address - 1)) or process.module_at(address)
         if module is None:
             return Place(address - 1, None)
@@ -152,14 +154,14 @@ def _returned_to(program: Program, at: Vaddr) -> Place:
     if not return_address and code.call_site(at).kind is code.call_site(at + 1).kind is SiteKind.UNKNOWN:
         return_address = at
     if return_address:
-        return Place(return_address - 1, program.body_at(return_address - 1), return_address)
+        return Place(return_address - 1, program.body_at(return_address - 1), return_address, program=program)
     for entry in (at, at + 1):
         is_trampoline = code.returns_from_signal(entry)
         body = program.body_at(entry)
         if is_trampoline or (body is not None and body.start == entry):
-            return Place(entry, body, is_trampoline=is_trampoline)
+            return Place(entry, body, is_trampoline=is_trampoline, program=program)
     is_function = program.body_at(at - 1) is not None or program.body_at(at) is not None
-    return Place(at - 1, None, problem=no_call_before(at + program.bias) if is_function else None)
+    return Place(at - 1, None, problem=no_call_before(at + program.bias) if is_function else None, program=program)
 
 
 def followed_call(program: Program, at: int) -> int:

@@ -11,7 +11,8 @@ object points to now, and constructors and destructors move that:
 
 At a function's first instruction nothing has happened yet. Later, and in frames further out, the pointer counts unless
 one of the functions on the stack that ran since may have moved it: a constructor or a destructor, by its name, or
-code that has one inlined, which shows by the address of that very group of vtables in it. Functions that have returned
+code that has one inlined, which shows by the address of that very group of vtables in it. A function without a symbol
+may be anything that its module has, so there the address anywhere in the module counts. Functions that have returned
 count, too, if the frame's function passed the object to them (`unwind.resolve.moved`). A pointer to a vtable that
 the tables do not list excludes nothing. A destroyed object cannot be detected: its memory may already hold another
 object.
@@ -73,6 +74,7 @@ class Trust:
         """Return the frames, with the vtable pointer beside each that has one that counts."""
         found = list(frames)
         inner: list[int] = []  # first nodes of the bodies of frames further in
+        hidden: set[Program] = set()  # modules that have a frame further in, in a function that is not known
         inner_count = 0
         for frame_idx, vptr in sorted(vptrs):
             frame = frames[frame_idx] if 0 <= frame_idx < len(frames) else None
@@ -83,18 +85,17 @@ class Trust:
             vptr -= body.program.bias
             if not body.program.knows_vtable(vptr):
                 continue
-            inner += self._nodes(frames, inner_count, frame_idx)
+            places = [self._place(frames[idx], idx) for idx in range(inner_count, frame_idx)]
+            inner += [each.body.first_node for each in places if each is not None and each.body is not None]
+            hidden.update(
+                each.program for each in places if each is not None and each.body is None and each.program is not None
+            )
             inner_count = frame_idx
             is_entry = not place.return_address and place.vaddr == body.start
-            if is_entry or not self._may_be_moved(inner, body, vptr):
+            if is_entry or not self._may_be_moved(inner, hidden, body, vptr):
                 mark = frame if isinstance(frame, Marked) else Marked(frame)
                 found[frame_idx] = mark._replace(vptr=vptr)
         return tuple(found)
-
-    def _nodes(self, frames: tuple[Sampled, ...], start: int, end: int) -> list[int]:
-        """Return the first nodes of the bodies of some frames."""
-        places = [self._place(frames[idx], idx) for idx in range(start, end)]
-        return [place.body.first_node for place in places if place is not None and place.body is not None]
 
     def _place(self, frame: Sampled, frame_idx: int) -> Place | None:
         if frame is None:
@@ -103,14 +104,14 @@ class Trust:
             return self._place_of(frame.address, frame_idx == 0 or frame.is_exact)
         return self._place_of(frame, frame_idx == 0)
 
-    def _may_be_moved(self, inner: list[int], body: Body, vptr: int) -> bool:
+    def _may_be_moved(self, inner: list[int], hidden: set[Program], body: Body, vptr: int) -> bool:
         """Return whether the function of a frame in `body`, or one of the frames further in, may have moved its
         pointer.
         """
         group = self._groups.get((body.program, vptr))
         if group is None:
             group = self._groups[body.program, vptr] = body.program.vtable_group(vptr)
-        if self._forms_address(body, group):
+        if self._forms_address(body, group) or any(program.may_form(None, group) for program in hidden):
             return True
         moved_by = self._moved_by.setdefault(group, {})
         for node in inner:

@@ -177,17 +177,18 @@ class SecondResolver:
                 is_entry = not place.return_address and place.vaddr == place.body.start
                 vptr = vptrs.get(idx, 0) - place.body.program.bias
                 inner = [frame.callee.body for frame in frames if frame.callee is not None]
+                hidden = [frame.place.program for frame in frames if frame.callee is None]
                 is_known = any(vtable.vaddr == vptr for vtable in _vtables(place.body.program, vptr))
                 counts = (
                     is_known
                     and place.body.program.knows_vtable(vptr)
-                    and (is_entry or not self._may_be_moved(inner, place.body, vptr))
+                    and (is_entry or not self._may_be_moved(inner, hidden, place.body, vptr))
                 )
                 callee = Callee(place.body, vptr if counts else 0, is_entry)
             frames.append(_Frame(address, place, is_exact, is_outside, callee))
         return frames
 
-    def _may_be_moved(self, inner: list[Body], body: Body, vptr: int) -> bool:
+    def _may_be_moved(self, inner: list[Body], hidden: list[Program | None], body: Body, vptr: int) -> bool:
         """Return whether code that ran since the frame in `body` was entered may have moved its object's vtable
         pointer.
         """
@@ -196,6 +197,7 @@ class SecondResolver:
         return (
             any(map(SPECIAL.search, names))
             or any(each.program.may_form(each, group) for each in (body, *inner))
+            or any(program is not None and program.may_form(None, group) for program in hidden)
             or self._moves.may_be_moved(body, group)
         )
 
