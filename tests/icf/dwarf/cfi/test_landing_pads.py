@@ -61,6 +61,23 @@ def test_of_a_truncated_table_nothing_is_known(size_bytes: int) -> None:
     assert pads_of(image_of(TABLE[:size_bytes]), FUNCTION, OTHER) == ([], [FUNCTION])
 
 
+def test_tables_that_overlap_are_read_as_long_as_the_section_is_twice() -> None:
+    starts = [FUNCTION + 0x10 * idx for idx in range(5)]
+    frames = before = cie(augmentation=b"zRL", data=bytes(2))
+    for start in starts:
+        frames += fde(before, start, 0x10, data=pack("<Q", TABLES_AT))
+        before = frames
+    parts = [
+        Part(".eh_frame", SHT_PROGBITS, SHF_ALLOC, frames, FRAMES_AT),
+        Part(".gcc_except_table", SHT_PROGBITS, SHF_ALLOC, TABLE, TABLES_AT),
+    ]
+    pads = LandingPads(Image("made", memoryview(Elf(parts, [(PT_LOAD, 4, ".gcc_except_table")]).build())))
+    for _ in range(2):  # what was read is not read again
+        found, unread = pads(np.array(starts, np.uint64))
+        assert found.tolist() == [FUNCTION + at for at in (0x30, 0x40, 0xC0, 0xD0)]
+        assert unread.tolist() == starts[2:]
+
+
 def test_of_a_malformed_index_nothing_is_known() -> None:
     frames = cie()
     parts = [
