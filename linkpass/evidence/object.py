@@ -133,7 +133,9 @@ class _Callees:
             fold = self._linked.folds[target]
             names, file = self._called(relocation)
             wrapped = [name.removeprefix(REAL) for name in names] + [f"{WRAP}{name}" for name in names]
-            found = self._members(fold, names + wrapped, file) or self._members(fold, self._variants(relocation), file)
+            found = self._members(fold, names + wrapped, file)
+            if names and not found:
+                found = self._members(fold, self._variants(relocation), file)
             if not found:
                 found = sorted({idx for own in _by_function(names) for idx in _learned(fold, own, file)})
                 self._named.pop(target, None)
@@ -154,10 +156,13 @@ class _Callees:
         object_file = self._objects.objects[relocation.object_idx]
         symbols, symbol = object_file.symbols, relocation.symbol
         section = int(symbols.shndx[symbol])
-        if int(symbols.bind[symbol]) != STB_LOCAL or section == 0:
-            return [symbols.name(symbol)], ""
-        offset = int(symbols.value[symbol]) + relocation.addend + self._bias
-        return self._objects.names_at(relocation.object_idx, section, offset), object_file.source_file
+        distance = relocation.addend + self._bias
+        is_global = int(symbols.bind[symbol]) != STB_LOCAL
+        if (is_global or section == 0) and (distance == 0 or section == 0):
+            return [symbols.name(symbol)] if distance == 0 else [], ""
+        offset = int(symbols.value[symbol]) + distance
+        file = "" if is_global else object_file.source_file
+        return self._objects.names_at(relocation.object_idx, section, offset), file
 
     def _variants(self, relocation: Relocation) -> list[str]:
         """Return other names of the constructor or destructor that is called: C1 may be an alias of C2."""
