@@ -32,7 +32,7 @@ from icf.elf.types import SHT_RELA, STB_LOCAL, Machine
 from icf.folds.functions import Bodies
 from icf.image import AnyImage
 from icf.model import ANY_POINTER
-from icf.sets import distinct, is_in
+from icf.sets import difference, distinct, is_in, union
 from icf.vtables.words import CODE, LoadedData
 
 _OUTLINED = "OUTLINED_FUNCTION_"
@@ -72,7 +72,10 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
     defined = _defined_names(image)
     stubs = [stub for stub, symbol in image.plt_stubs.items() if _comes_back(symbol, defined)]
     parts = _parts(image, bodies, functions)
-    found = find_indirect(image, bodies.start, bodies.end, parts, LandingPads(image))
+    # the machine outliner's functions change any register, and may be without a symbol
+    called = np.array(sorted(image.plt_stubs), np.uint64)
+    keepers = union(difference(distinct(bodies.symbol_value), parts), called)
+    found = find_indirect(image, bodies.start, bodies.end, parts, LandingPads(image), keepers)
     jumps = _jumps_of(image, bodies, found, _places_of_leaves(image, defined), stubs)
     known = known_calls(image, found)
     return jumps._replace(known_end=known.end, known_target=known.target, known_source=known.source)

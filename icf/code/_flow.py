@@ -91,6 +91,7 @@ def follow(
     entries: cython.const[i64][::1],
     edges: cython.const[i64][:, ::1],
     endless: cython.const[i64][::1],
+    keepers: cython.const[i64][::1],
     starts: cython.const[i64][::1],
     label: i64[::1],
     nodes: u64[:, ::1],
@@ -111,6 +112,7 @@ def follow(
     entries    i64[m]: addresses where other code may jump in, ascending
     edges      i64[m, 2]: jumps of switch tables and where they lead, ascending
     endless    i64[m]: functions that do not return, ascending
+    keepers    i64[m]: what keeps registers when it is called, ascending; empty: everything
     starts     i64[m]: functions whose address may be formed, ascending
     label, nodes, origin, offset, memory
                scratch: i64[rows], u64[rows + TAIL_ROWS, 3], u64[labels, registers] twice, u64[2 * KEEP, 4]
@@ -133,7 +135,7 @@ def follow(
             if not has_questions(ops, begin, end):
                 f += 1
                 continue
-            if mark_labels(ops, begin, end, functions, f, entries, edges, endless, label, origin) < 0:
+            if mark_labels(ops, begin, end, functions, f, entries, edges, endless, keepers, label, origin) < 0:
                 result[op.SHORT_OF] = op.LABELS
                 break
             before = count
@@ -191,6 +193,7 @@ def mark_labels(
     entries: cython.const[i64][::1],
     edges: cython.const[i64][:, ::1],
     endless: cython.const[i64][::1],
+    keepers: cython.const[i64][::1],
     label: i64[::1],
     origin: u64[:, ::1],
 ) -> i64:
@@ -219,6 +222,9 @@ def mark_labels(
                 i = first_at(endless, start + target)
                 if i < endless.shape[0] and endless[i] == start + target:
                     ops[row, op.KIND] = op.STOP
+                i = first_at(keepers, start + target)
+                if keepers.shape[0] > 0 and (i >= keepers.shape[0] or keepers[i] != start + target):
+                    ops[row, op.KIND] = op.FORGET
             if (target > 0 or target == 0 and kind != op.CALL) and target < size:
                 ops[row, op.C] = row_at(ops, begin, end, target)
                 labels = new_label(label, origin, ops[row, op.C], labels, temporary)

@@ -14,6 +14,7 @@ def follow(
     entries: I64,
     edges: I64,
     endless: I64,
+    keepers: I64,
     starts: I64,
     label: I64,
     nodes: U64,

@@ -24,6 +24,7 @@ from icf.code.rows import decode_function
 from icf.code.short_jumps import find_short_jumps
 from icf.columns import I64, U64
 from icf.elf.types import Machine
+from icf.sets import is_in
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -241,12 +242,16 @@ def _page(vaddr: int, insn: int) -> int | None:
 
 
 def _not_entered(image: Image, functions: _Functions, found: list[Given]) -> Iterator[Given]:
-    """Yield those between whose two instructions no other function jumps; outlined parts jump back to theirs."""
+    """Yield those between whose two instructions nothing else leads: no jump, as of an outlined part, and no call of
+    another entry of the function, which assembly may have.
+    """
     targets = sorted({place for each in found for place in range(each.formed, each.call_end)})
     if not targets:
         return
     wanted = np.array(targets, np.uint64)
-    entered = set(find_branches(image, _NONE, wanted).target.tolist())
+    entered = set(find_branches(image, wanted, wanted).target.tolist())
+    labels = image.symbols.value[image.symbols.is_defined]
+    entered.update(labels[is_in(labels, wanted)].tolist())
     if image.machine is Machine.AARCH64:
         entered.update(target for _, target in find_short_jumps(image, wanted))
     for each in found:

@@ -47,10 +47,15 @@ def convention_of(image: AnyImage) -> Convention:
 
 
 class Flow:
-    """Follows functions in the code `text` at `vaddr`; `starts` are the functions that it may call, ascending."""
+    """Follows functions in the code `text` at `vaddr`.
 
-    def __init__(self, image: AnyImage, text: memoryview, vaddr: int, starts: U64) -> None:
+    `starts` are the functions that it may call, ascending. `keepers` are those that follow the calling convention; if
+    it is empty, all do.
+    """
+
+    def __init__(self, image: AnyImage, text: memoryview, vaddr: int, starts: U64, keepers: U64) -> None:
         self._starts = starts[starts < _LIMIT].astype(np.int64)
+        self._keepers = keepers[keepers < _LIMIT].astype(np.int64)
         self._machine, self._text, self._vaddr = image.machine, text, vaddr
         *registers, self._arguments = convention_of(image)
         self._registers = registers
@@ -89,8 +94,8 @@ class Flow:
             while at < decoded:
                 follow(
                     self._rows.data, first_row.data, functions.data, at, decoded, facts.data, landings.data,
-                    edges.data, self._endless.data, self._starts.data, label.data, nodes.data, origin.data, offset.data,
-                    memory.data, self._found.data, status.data, result.data,
+                    edges.data, self._endless.data, self._keepers.data, self._starts.data, label.data, nodes.data,
+                    origin.data, offset.data, memory.data, self._found.data, status.data, result.data,
                 )  # fmt: skip
                 at, count, short_of = result[: op.KNOWN].tolist()
                 found.append(self._found[:count].copy())

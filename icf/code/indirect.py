@@ -46,6 +46,7 @@ _LONGEST_CALL_BYTES = 8
 _ROUNDS = 8  # of finding switches: some are in code that others lead to
 _LIMIT = 1 << 62  # of addresses, so that sums fit 64 bits
 _NO_EDGES: I64 = np.empty((0, 2), np.int64)
+_NO_PLACES: U64 = np.empty(0, np.uint64)
 _NO_LANDINGS: I64 = np.empty(0, np.int64)
 
 
@@ -74,12 +75,18 @@ class Indirect(NamedTuple):
 
 
 def find_indirect(
-    image: AnyImage, starts: U64, ends: U64, parts: U64, landing_pads: LandingPads | None = None
+    image: AnyImage,
+    starts: U64,
+    ends: U64,
+    parts: U64,
+    landing_pads: LandingPads | None = None,
+    keepers: U64 = _NO_PLACES,
 ) -> Indirect:
     """Follow the functions `starts`..`ends`; those at `parts` belong to others. All three columns ascend.
 
     `landing_pads` returns where exceptions enter functions, by their starts, and the functions of which that is not
-    known; without it no call has a known target.
+    known; without it no call has a known target. A call of anything but `keepers`, if there are any, may change all
+    registers.
     """
     tables = JumpTables(image)
     found: list[Indirect] = []
@@ -97,7 +104,9 @@ def find_indirect(
         bounds = np.searchsorted(places, functions)
         functions = functions[bounds[:, 1] > bounds[:, 0]]
         if len(functions):
-            code = _Section(image, text, section.vaddr, functions, places, is_jump, parts, starts, landing_pads)
+            code = _Section(
+                image, text, section.vaddr, functions, places, is_jump, parts, starts, landing_pads, keepers
+            )
             found.append(code.follow(tables, landings))
     if not found:
         none, nothing, paths = np.empty(0, np.uint64), np.empty(0, np.int64), np.empty((0, PATH_COLUMNS), np.int64)
@@ -124,7 +133,7 @@ def find_switches(image: AnyImage, start: int, end: int) -> list[Switch]:
             tables, function = JumpTables(image), np.array([[start, end]], np.int64)
             nowhere, nothing = np.empty(0, np.int64), np.empty(0, np.bool_)
             contents, parts = section.code, np.empty(0, np.uint64)
-            code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts, parts, None)
+            code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts, parts, None, parts)
             rows = code.find_switches(np.zeros(1, np.int64), tables)[:, op.FOUND_AT : op.FOUND_MORE + 1].tolist()
             return sorted(Switch(jump, table[0], tuple(tables.entries(*table).tolist())) for jump, *table in rows)
     return []
@@ -144,6 +153,7 @@ class _Section:
         parts: U64,
         starts: U64,
         landing_pads: LandingPads | None,
+        keepers: U64,
     ) -> None:
         self._parts, self._landing_pads = parts, landing_pads
         self._unread_pads = np.empty(0, np.uint64)  # functions into which exceptions may lead anywhere
@@ -151,7 +161,7 @@ class _Section:
         self._is_part = np.append(is_in(functions[:, 0].astype(np.uint64), parts), True)
         self._functions = functions  # start and end of each
         self._places, self._is_jump = places, is_jump  # where such a call or jump may be
-        self._flow = Flow(image, text, vaddr, starts)
+        self._flow = Flow(image, text, vaddr, starts, keepers)
 
     def follow(self, tables: JumpTables, landings: I64) -> Indirect:
         """Follow them all; then follow those with switches again, with the targets of the switches.
@@ -169,9 +179,11 @@ class _Section:
         doubtful = distinct(self._owner_of_rows(rows[is_doubtful]))
         is_followed = rows[:, op.FOUND_AT] - rows[:, op.FOUND_MORE] > _LONGEST_CALL_BYTES  # else the call is the source
         again, edges = distinct(self._owner_of_rows(rows[self._are_known(rows) & is_followed])), _NO_EDGES
-        if len(again) and self._landing_pads is not None:
+        if len(again) + len(doubtful) and self._landing_pads is not None:
+            # code that only a switch leads to may have calls of known targets the next time
+            followed = union(again, doubtful)
             pads, self._unread_pads = self._landing_pads(
-                union(self._functions[again, 0].astype(np.uint64), self._parts)
+                union(self._functions[followed, 0].astype(np.uint64), self._parts)
             )
             landings = union(landings, pads)
             again = again[is_in(again, distinct(self._owner(pads)))]

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.program import Program
 from tests.e2e.workshop import AARCH64, AARCH64_GOLD, GOLD, LLD, LLD_ALONE, MOLD, Workshop
 from tests.support.icf_command import icf_command
-from tests.support.toolchain import run
+from tests.support.toolchain import run, tool
 
 NOPLT = "-fno-plt"
 HEADER = """
@@ -114,6 +114,45 @@ def test_what_the_path_decides_stays_open(workshop: Workshop, flags: tuple[str, 
     program = build(workshop, UNDECIDED, *flags, linked_with_objects=True)
     verdicts = program.check()  # no name is wrong, and no true name is excluded
     assert "ambiguous" in verdicts[APPLES] | verdicts[PEARS]
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, replace(MOLD, compiler="gcc")], ids=str, indirect=True)
+def test_a_cold_part_without_a_symbol_may_come_back(workshop: Workshop) -> None:
+    """gcc puts what follows an unlikely condition elsewhere; -x leaves nothing that says where."""
+    main = f"""
+        {HEADER}
+        void slow(int) __attribute__((cold));
+        NOINLINE void pick(int n) {{
+            void (*wash)(int) = wash_apples;
+            if (__builtin_expect(n == 2, 0)) {{ slow(n); total += 7; wash = wash_pears; slow(n + 1); }}
+            wash(n); total += 1; wash(n + 1); total += 2;
+        }}
+        int main() {{ pick(1); pick(2); return 0; }}
+    """
+    sources = {"main.cpp": main, "callees.cpp": CALLEES + "void slow(int n) { total *= n; }"}
+    program = workshop.build(sources, [NOPLT, "-g0", "-fno-ipa-icf"], ["-Wl,-x"])
+    program.add_tables("--objects", *(workshop.folder / name for name in ("main.o", "callees.o", "sampler.o")))
+    assert program.check()[PEARS] == {"ambiguous"}
+
+
+@pytest.mark.parametrize("toolchain", [AARCH64, AARCH64_GOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("link_flags", [(), ("-Wl,-x",)], ids=["symbols", "no local symbols"])
+def test_what_the_outliner_calls_may_change_any_register(workshop: Workshop, link_flags: tuple[str, ...]) -> None:
+    """With -Oz clang moves equal code, as loads of addresses, into a function of its own kind."""
+    functions = []
+    for each in range(8):
+        first = "pears" if each == 3 else "plums"
+        washed = [f"wash_{first}({100 * each + at});" for at in (1, 2, 3)]
+        washed += ["wash_apples(5);", *(f"wash_apples({100 * each + at});" for at in (4, 5))]
+        functions.append(f"NOINLINE void all{each}() {{ {' '.join(washed)} total += {100 * each}; }}")
+    plums = "void wash_plums(int);"
+    main = f"{HEADER} {plums} {' '.join(functions)} int main() {{ {' '.join(f'all{each}();' for each in range(8))} }}"
+    callees = f"{CALLEES} {plums} void wash_plums(int n) {{ SAMPLE(); total *= n; }}"
+    program = workshop.build({"main.cpp": main, "callees.cpp": callees}, [NOPLT, "-fPIC", "-Oz"], link_flags)
+    program.add_tables("--objects", *(workshop.folder / name for name in ("main.o", "callees.o", "sampler.o")))
+    listing = run(tool("llvm-objdump"), "-d", workshop.folder / "main.o").stdout
+    assert "OUTLINED_FUNCTION_0" in listing
+    assert "ambiguous" in program.check()[APPLES]
 
 
 @pytest.mark.parametrize("toolchain", [AARCH64_GOLD], ids=str, indirect=True)

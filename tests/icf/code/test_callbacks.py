@@ -142,7 +142,12 @@ table: .long inside - table, inside - table
         ("push rcx; lea rcx, by[rip]; pop rcx", "", False),
         ("lea rcx, by[rip]; mov edx, 8; back: mov esi, 1", "lea rcx, other[rip]; jmp back", False),
         ("lea rcx, by[rip]; mov edx, 8; back: mov esi, 1", "nop; .byte 0xe9; .long back - . - 4", False),
-        ("lea rcx, by[rip]; inside: mov edx, 8", "lea rax, table[rip]; movsxd rdx, [rax]; add rax, rdx; jmp rax", True),
+        (
+            "lea rcx, by[rip]; inside: mov edx, 8",
+            "lea rax, table[rip]; movsxd rdx, [rax]; add rax, rdx; jmp rax",
+            False,
+        ),
+        ("lea rcx, by[rip]; inside: mov edx, 8", "lea rcx, other[rip]; call inside", False),
         (
             "cmp edi, 1; ja 1f; mov edi, edi; lea rax, table[rip]; movsxd rdx, [rax + 4 * rdi]; add rax, rdx; jmp rax;"
             " 1: lea rcx, by[rip]; inside: mov edx, 8",

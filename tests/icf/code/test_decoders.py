@@ -142,9 +142,9 @@ def follow(module: Any, machine: Machine, rows: list[Row], size_bytes: int) -> l
     module.follow(
         ops.data, np.array([0, len(rows)]).data, np.array([[BASE, BASE + size_bytes]]).data, 0, 1,
         np.array(facts, np.int64).data, np.array([BASE + 3], np.int64).data, np.empty((0, 2), np.int64).data,
-        np.empty(0, np.int64).data, np.arange(BASE, BASE + 80, 2).data, np.zeros(len(rows), np.int64).data, nodes.data,
-        scratch[0].data, scratch[1].data, np.zeros((32, 4), np.uint64).data, out.data, np.zeros(1, np.uint8).data,
-        result.data,
+        np.empty(0, np.int64).data, np.array([BASE + 8], np.int64).data, np.arange(BASE, BASE + 80, 2).data,
+        np.zeros(len(rows), np.int64).data, nodes.data, scratch[0].data, scratch[1].data,
+        np.zeros((32, 4), np.uint64).data, out.data, np.zeros(1, np.uint8).data, result.data,
     )  # fmt: skip
     assert result.tolist()[0] == 1 and result[2] == 0
     found: list[list[int]] = out[: int(result[1])].tolist()
