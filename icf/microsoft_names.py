@@ -8,6 +8,7 @@ with more than a few of both stay as they are.
 from __future__ import annotations
 
 import re
+from string import digits
 from typing import NamedTuple
 
 _LIMIT = 1 << 12  # longer names are hashed by compilers: ??@1234...@
@@ -51,7 +52,7 @@ def declared_by(name: str) -> Declared | None:
 
 
 def _demangled(name: str) -> str:
-    references = sum(map(str.isdigit, name))
+    references = sum(map(name.count, digits))
     is_large = references > _FEW_REFERENCES and len(_FUNCTION_TYPE.findall(name)) > _FEW_FUNCTIONS
     if is_large or len(name) > _LIMIT or not name.isascii():
         return ""
@@ -126,8 +127,10 @@ def _depths(text: str) -> list[int]:
 
 def spelled_alike(name: str) -> str:
     """Return a name so that spellings of one function by a compiler and by the demangler are the same text."""
-    text = _DESTRUCTOR.sub("~", _KEYWORD.sub("", name)).replace(" ", "")
-    return text.replace(*_NO_SIZE)
+    text = _KEYWORD.sub("", name) if " " in name else name
+    if "~" in text or "`" in text:
+        text = _DESTRUCTOR.sub("~", text)
+    return text.replace(" ", "").replace(*_NO_SIZE)
 
 
 def parameters_alike(parameters: str) -> str:

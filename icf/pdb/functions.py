@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.columns import I64, U64
-from icf.microsoft_names import declared_by, parameters_alike, spelled_alike
+from icf.microsoft_names import Declared, declared_by, parameters_alike, spelled_alike
 from icf.model import MemberFlag
 from icf.pdb import columns as col
 from icf.pdb.dbi import Module
@@ -172,15 +172,14 @@ class _Matcher:
 
     def _pairs(self, rows: list[int], groups: list[list[_Public]]) -> list[tuple[int, list[_Public]]]:
         """Return which public symbols belong to which procedure, as far as names and parameters decide it."""
-        by_name: dict[str, tuple[list[int], list[tuple[str, list[_Public]]]]] = {}
+        by_name: dict[str, tuple[list[int], list[tuple[Declared | None, list[_Public]]]]] = {}
         for row in rows:
             by_name.setdefault(spelled_alike(self._name(row)), ([], []))[0].append(row)
         for group in groups:
             declared = declared_by(group[0].name)
             name = spelled_alike(declared.name if declared else group[0].name)
-            parameters = parameters_alike(declared.parameters) if declared else ""
             if name in by_name:
-                by_name[name][1].append((parameters, group))
+                by_name[name][1].append((declared, group))
         pairs = []
         for mine, theirs in by_name.values():
             if len(mine) == len(theirs) == 1:
@@ -189,8 +188,9 @@ class _Matcher:
             types = [self._parameters(row) for row in mine]
             if None in types:
                 continue
-            counts, said = Counter(types), Counter(parameters for parameters, _ in theirs)
-            group_of = dict(theirs)
+            texts = [parameters_alike(declared.parameters) if declared else "" for declared, _ in theirs]
+            counts, said = Counter(types), Counter(texts)
+            group_of = {text: group for text, (_, group) in zip(texts, theirs, strict=True)}
             pairs += [
                 (row, group_of[text])
                 for row, text in zip(mine, types, strict=True)

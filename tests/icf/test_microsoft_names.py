@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from icf import microsoft_names
 from icf.demangle import demangle
 from icf.microsoft_names import declaration, declared_by, parameters_alike, spelled_alike
 from tests.support.toolchain import run, tool
@@ -78,3 +81,20 @@ def test_a_name_that_stands_for_gigabytes_stays_as_it_is() -> None:
     levels = "".join("P6AX" + str(level) * 60 + "@Z" for level in range(9))
     name = f"?f@@YAXP6AXPEAUx@@@Z{levels}@Z"
     assert demangle(name) == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_without_nested_functions_are_read_without_counting_brackets(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = declared_by(name)
+    monkeypatch.setattr(microsoft_names, "_PLAIN", re.compile(r"(?!)"))
+    assert declared_by(name) == expected
+
+    monkeypatch.undo()
+    monkeypatch.setattr(microsoft_names, "_depths", lambda text: pytest.fail(text))
+    assert declared_by("?add@?$List@UOrder@@@@QEAAHPEAV?$Box@H@@@Z") == (
+        "List<struct Order>::add",
+        "class Box<int> *",
+        "",
+    )
