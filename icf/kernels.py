@@ -44,6 +44,7 @@ KERNELS = (
     "unwind.symcache.reader._look_up",
     "unwind.trace._records",
     "unwind.trace._stacks",
+    "unwind.trace._stretches",
     "unwind.walk._expressions",
     "unwind.walk._walk",
     "unwind.writers._lines",

@@ -55,6 +55,7 @@ SHARED = (
     "unwind.trace.columns",
     "unwind.trace.layout",
     "unwind.trace.stack_columns",
+    "unwind.trace.stretch_columns",
     "unwind.walk._evaluate",
     "unwind.walk._operations",
     "unwind.walk.columns",

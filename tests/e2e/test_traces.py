@@ -7,6 +7,7 @@ import subprocess
 from bisect import bisect_right
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 from elftools.elf.elffile import ELFFile
@@ -14,6 +15,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from icf.demangle import demangle
 from tests.e2e.program import icf
+from tests.support.core_traces import recorded, write_cores
 from tests.support.toolchain import compile_object, find, linker_options, run, tool
 from unwind.trace import columns as c
 from unwind.trace import layout as k
@@ -109,6 +111,11 @@ def test_every_instruction_of_a_merged_body_is_that_of_the_function_that_was_cal
     assert not any(each["is_open"] for each in found["functions"])
     before = {each["name"]: each["before"] for each in found["functions"]}
     assert sum(truth[name] != before.get(name, 0) for name in SELVES) == len(SELVES)  # folding hid all of them
+
+    # dealt out to three cores, among which the thread moves
+    cores = write_cores(tmp_path / "cores", {1: recorded(trace)}, core_count=3, quantum=500, chance=Random(1))
+    moved = json.loads(icf("trace", "profile", "--json", "-e", folded, "--cache-dir", tmp_path / "cache", cores))
+    assert moved == found
 
     lines = icf("trace", "profile", "--out", "collapsed", "-e", folded, "--cache-dir", tmp_path / "cache", trace)
     of_innermost: Counter[str] = Counter()

@@ -10,11 +10,13 @@ from pathlib import Path
 from icf.elf.types import Machine
 from icf.errors import IcfError
 from tests.fuzz.limits import alarms, many, peak_memory, reset_peak_memory, soon
+from tests.support.core_traces import recorded, write_cores
 from tests.support.mutations import mutated_text
 from tests.support.traces import ALL_ASM, write_loop
 from unwind.samples.recording import RecordedModule, RecordedProcess
 from unwind.trace import columns as c
 from unwind.trace.container import TraceFile
+from unwind.trace.cores import samples_of_cores
 from unwind.trace.decode import DecodeCache, machine_of
 from unwind.trace.lackey import convert
 from unwind.trace.modules import parse_modules
@@ -50,6 +52,34 @@ def read_anyhow(path: Path, chance: random.Random) -> int:
         assert "\n" not in str(error)
         return 1
     return 0
+
+
+def test_mutated_traces_of_cores_are_read_or_refused(tmp_path: Path) -> None:
+    chance = random.Random(2)
+    threads = {tid: recorded(ALL_ASM) for tid in (5, 6)}
+    folder = write_cores(tmp_path / "cores", threads, core_count=3, quantum=30, chance=chance)
+    files = [tmp_path / f"drmemtrace.core.{core:06}.trace" for core in range(3)]
+    inputs = []
+    for path in sorted(folder.iterdir()):
+        with TraceFile(str(path)) as file:
+            inputs.append(b"".join(block for block in file.blocks(0)))
+    process = RecordedProcess(modules=[RecordedModule("shop")])
+    outcomes = [0, 0]
+    before = reset_peak_memory()
+    with alarms():
+        soon(120)
+        for number in range(MUTATION_COUNT // 2):
+            for idx, path in enumerate(files):
+                path.write_bytes(mutated_text(inputs[idx], PIECES, chance) if idx == number % 3 else inputs[idx])
+            try:
+                for sample in samples_of_cores([*map(str, files)], process, [], is_whole=True):
+                    assert sample.weights[0] > 0
+                outcomes[0] += 1
+            except IcfError as error:
+                assert "\n" not in str(error)
+                outcomes[1] += 1
+    assert min(outcomes) > MUTATION_COUNT // 200
+    assert peak_memory() - before < MEMORY_LIMIT_BYTES
 
 
 def test_mutated_traces_are_read_or_refused(tmp_path: Path) -> None:

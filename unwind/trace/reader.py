@@ -26,28 +26,66 @@ _WORD_BYTES = 8
 _RECORD = Struct("<HHQ")
 
 
+class CodeTable:
+    """The instructions of a program, each once, and once more where its bytes changed.
+
+    Attributes:
+        codes: u64[m, 4] (`unwind.trace.columns`).
+        places: the latest code of each address.
+        count: how many codes there are.
+    """
+
+    def __init__(self) -> None:
+        self.codes, self.places, self.count = zeros(_CODES, c.CODE_WIDTH), zeros(4 * _CODES, 2), 0
+
+    def grow(self, path: str) -> None:
+        """Make room for more instructions; `IcfError` if they are too many."""
+        size = len(self.codes)
+        if size >= c.CODE_LIMIT:
+            raise IcfError(f"{path}: has more than {c.CODE_LIMIT:,} distinct instructions")
+        codes, places = zeros(2 * size, c.CODE_WIDTH), zeros(8 * size, 2)
+        codes.cast("B")[: self.codes.nbytes] = self.codes.cast("B")
+        refill(self.places, places)
+        self.codes, self.places = codes, places
+
+
 class TraceReader:
     """The state of reading one file.
 
     Attributes:
         file: the file.
         state: u64, by the names in `unwind.trace.columns`.
-        codes: u64[m, 4]: the instructions met; it is replaced when it grows.
         chunk: the number of the chunk that is read.
     """
 
-    def __init__(self, file: TraceFile, wanted: int = c.KEEP_INSTRUCTIONS | c.KEEP_DATA | c.KEEP_MARKERS) -> None:
+    def __init__(
+        self,
+        file: TraceFile,
+        wanted: int = c.KEEP_INSTRUCTIONS | c.KEEP_DATA | c.KEEP_MARKERS,
+        table: CodeTable | None = None,
+    ) -> None:
+        """Read a file from its beginning.
+
+        Args:
+            file: the file.
+            wanted: which rows are wanted: of `KEEP_`.
+            table: the instructions of other files of the same process.
+        """
         self.file = file
         self.chunk = 0
         self.state = zeros(c.STATE_WIDTH)
         self.state[c.WANTED] = wanted
         self.state[c.LIMIT] = self.state[c.TIME_LIMIT] = NEVER
-        self.codes = zeros(_CODES, c.CODE_WIDTH)
-        self._places = zeros(4 * _CODES, 2)
+        self._table = table or CodeTable()
         self._rows = zeros(_ROWS, c.ROW_WIDTH)
         self._waiting: tuple[bytes, int] | None = None  # a block that was not read to its end, and where it is
         self._blocks: Iterator[bytes] | None = None
         self._offset = 0  # in the chunk, of the block
+
+    @property
+    def codes(self) -> memoryview:
+        """The instructions met, u64[m, 4]; other memory when there are more."""
+        return self._table.codes
 
     @property
     def is_stopped(self) -> bool:
@@ -59,19 +97,21 @@ class TraceReader:
 
         Raises `FormatError` for a record that breaks a rule, after the rows before it.
         """
-        state = self.state
+        state, table = self.state, self._table
         while True:
             block = self._block()
             if block is None:
                 return
             records = memoryview(block).cast("I")
             while True:
-                count = read(records, state, self._rows, self.codes, self._places)
+                state[c.CODE_COUNT] = table.count
+                count = read(records, state, self._rows, table.codes, table.places)
+                table.count = state[c.CODE_COUNT]
                 if count:
                     yield self._rows[:count]
                 why = state[c.WHY]
                 if why == c.NEEDS_CODES:
-                    self._grow()
+                    table.grow(self.file.path)
                 elif why == c.AT_LIMIT:
                     self._waiting = block, state[c.AT]
                     return
@@ -149,16 +189,6 @@ class TraceReader:
             number = state[c.INSTRUCTIONS] - chunk * state[c.CHUNK_SIZE]
             problem = f"has {number} instructions, CHUNK_INSTR_COUNT is {state[c.CHUNK_SIZE]}"
             raise FormatError(path, self.file.section(chunk), self._offset, problem)
-
-    def _grow(self) -> None:
-        """Make room for more instructions."""
-        count = len(self.codes)
-        if count >= c.CODE_LIMIT:
-            raise IcfError(f"{self.file.path}: has more than {c.CODE_LIMIT:,} distinct instructions")
-        codes, places = zeros(2 * count, c.CODE_WIDTH), zeros(8 * count, 2)
-        codes.cast("B")[: self.codes.nbytes] = self.codes.cast("B")
-        refill(self._places, places)
-        self.codes, self._places = codes, places
 
     def _error(self, block: bytes, why: int) -> FormatError:
         at, state = self.state[c.AT], self.state

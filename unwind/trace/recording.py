@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 from icf.elf.types import ET_DYN
@@ -11,6 +12,7 @@ from unwind.samples.recording import RecordedModule, RecordedProcess, Recording,
 from unwind.trace import columns as c
 from unwind.trace import layout as k
 from unwind.trace.container import TraceFile
+from unwind.trace.cores import samples_of_cores
 from unwind.trace.modules import find_modules, read_modules
 from unwind.trace.reader import TraceReader
 from unwind.trace.seek import read_head
@@ -28,7 +30,8 @@ def recording_of(path: str, files: Sequence[str], image: str | None, modules: st
         opened = open_image(image)
         ranges = [opened.span]
         opened.close()
-    return Recording(FORMAT, _samples(files, process, ranges), (Value("instructions", "count"),))
+    samples = _samples(files, process, ranges, is_whole=os.path.isdir(path))
+    return Recording(FORMAT, samples, (Value("instructions", "count"),))
 
 
 def process_of(path: str, image: str | None, modules: str | None = None) -> RecordedProcess:
@@ -51,11 +54,25 @@ def process_of(path: str, image: str | None, modules: str | None = None) -> Reco
     raise IcfError(f"{path}: has no modules.log: nothing says what it is of", hint="-e IMAGE, or --modules FILE")
 
 
-def _samples(files: Sequence[str], process: RecordedProcess, ranges: Sequence[tuple[int, int]]) -> Iterator[Sample]:
+def _samples(
+    files: Sequence[str], process: RecordedProcess, ranges: Sequence[tuple[int, int]], *, is_whole: bool
+) -> Iterator[Sample]:
+    cores = []
     for path in files:
+        filetype = _filetype(path)
+        if filetype & (k.IS_FILTERED | k.IS_INSTRUCTION_FILTERED):
+            raise UnsupportedError(f"{path}: instructions were filtered out of it, so calls are missing")
+        if filetype & k.IS_CORE_SHARDED:
+            cores.append(path)
+            continue
         with TraceFile(path) as file:
-            head = TraceReader(file, 0)
-            read_head(head)
-            if head.state[c.FILETYPE] & (k.IS_FILTERED | k.IS_INSTRUCTION_FILTERED):
-                raise UnsupportedError(f"{path}: instructions were filtered out of it, so calls are missing")
             yield from TraceStacks(TraceReader(file, _WANTED), process, ranges).samples()
+    if cores:
+        yield from samples_of_cores(cores, process, ranges, is_whole=is_whole)
+
+
+def _filetype(path: str) -> int:
+    with TraceFile(path) as file:
+        head = TraceReader(file, 0)
+        read_head(head)
+        return int(head.state[c.FILETYPE])

@@ -8,7 +8,7 @@ of the vtable.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from icf.elf.types import Machine
 from unwind.samples._tree import refill
@@ -34,15 +34,19 @@ Place = Callable[[int], RecordedModule | None]  # the module that has an address
 
 
 class TraceStacks:
-    """The stacks of one file of a trace."""
+    """The stacks of the threads of one file, each of which runs nowhere else; or of what is read of several files.
+
+    Attributes:
+        reader: of the rows that are followed.
+    """
 
     def __init__(self, reader: TraceReader, process: RecordedProcess, ranges: Sequence[tuple[int, int]]) -> None:
-        self._reader, self._process = reader, process
+        self.reader, self._process = reader, process
         self._ranges = zeros(max(len(ranges), 1), 2)
         for row, (start, end) in enumerate(ranges):
             self._ranges[row, 0], self._ranges[row, 1] = start, end
         self._state = zeros(s.STATE_WIDTH)
-        self._threads: dict[int, tuple[list[int], bytes]] = {}  # those that wait: _OF_THREAD, frames
+        self._waiting: dict[Hashable, tuple[list[int], bytes]] = {}  # _OF_THREAD and frames of threads
         self._kept = 0
         self._decoded: DecodeCache | None = None
         self._modules = sorted(process.modules, key=lambda module: module.start)
@@ -54,51 +58,66 @@ class TraceStacks:
 
         Raises `FormatError` for a record that breaks a rule.
         """
+        for rows in self.reader.rows():
+            yield from self.follow(rows)
+        yield from self.counted()
+
+    def follow(self, rows: memoryview) -> Iterator[Sample]:
+        """Count rows of the reader; yield what was counted before, if it is too much to be kept."""
         state = self._state
-        for rows in self._reader.rows():
-            state[s.ROW] = 0
-            while True:
-                tables = (self._sites, self._site_places, self._nodes, self._node_places, self._counts)
-                follow(rows, self._ranges, state, self._frames, *tables)
-                why = state[s.WHY]
-                if why == s.NEEDS_ROWS:
-                    break
-                if why == s.OTHER_THREAD:
-                    self._switch(rows[state[s.ROW], c.ADDRESS])
-                elif why == s.NEEDS_FRAMES:
-                    self._frames = self._deeper(self._frames)
-                elif state[s.NODE_COUNT] >= _MOST_NODES or state[s.COUNT_COUNT] >= _MOST_COUNTS:
-                    yield from self._made()
-                    self._forget()
-                else:
-                    self._grow()
-        yield from self._made()
+        state[s.ROW] = 0
+        while True:
+            tables = (self._sites, self._site_places, self._nodes, self._node_places, self._counts)
+            follow(rows, self._ranges, state, self._frames, *tables)
+            why = state[s.WHY]
+            if why == s.NEEDS_ROWS:
+                return
+            if why == s.OTHER_THREAD:
+                tid = rows[state[s.ROW], c.ADDRESS]
+                self.keep(state[s.TID])
+                self.go_on(tid, tid)
+            elif why == s.NEEDS_FRAMES:
+                self._frames = self._deeper(self._frames)
+            elif state[s.NODE_COUNT] >= _MOST_NODES or state[s.COUNT_COUNT] >= _MOST_COUNTS:
+                yield from self.counted()
+                self._forget()
+            else:
+                self._grow()
+
+    def counted(self) -> Iterator[Sample]:
+        """Yield what was counted."""
+        counts = self._counts
+        for row in range(len(counts)):
+            key, count = counts[row, 0], counts[row, 1]
+            if key and count:
+                node, code = (key - 1) >> s.SITE_BITS, (key - 1) & c.CHUNK_MASK
+                yield Sample((self._frame(code), *self._path(node)), self._process, (count,), vptrs=self._vptrs(node))
 
     # Threads
 
-    def _switch(self, tid: int) -> None:
-        """Go on with another thread; on a processor that has several, it may have run elsewhere meanwhile."""
-        state = self._state
-        if not self._reader.state[c.FILETYPE] & k.IS_CORE_SHARDED:
-            self._keep()
-        values, frames = self._threads.pop(tid, (_NO_VALUES, b""))
-        self._kept -= values[0] + _FRAMES_OF_THREAD if any(values) else 0
-        for each, value in zip(_OF_THREAD, values, strict=True):
-            state[each] = value
-        self._frames.cast("B")[: len(frames)] = frames
-        state[s.TID] = tid
-
-    def _keep(self) -> None:
-        """Keep the stack of the thread that waits from here on."""
+    def keep(self, key: Hashable) -> None:
+        """Keep the stack of the thread that ran, under a key."""
         state = self._state
         values = [state[each] for each in _OF_THREAD]
         if not any(values):
             return
         self._kept += values[0] + _FRAMES_OF_THREAD
         if self._kept > _MOST_KEPT:
-            self._threads.clear()
+            self._waiting.clear()
             self._kept = values[0] + _FRAMES_OF_THREAD
-        self._threads[state[s.TID]] = values, self._frames[: values[0]].tobytes()
+        self._waiting[key] = values, self._frames[: values[0]].tobytes()
+
+    def go_on(self, key: Hashable, tid: int, *, is_wanted_again: bool = False) -> None:
+        """Go on with the stack that was kept under a key; if there is none, the callers are not known."""
+        state = self._state
+        values, frames = self._waiting.get(key, (_NO_VALUES, b""))
+        if key in self._waiting and not is_wanted_again:
+            del self._waiting[key]
+            self._kept -= values[0] + _FRAMES_OF_THREAD
+        for each, value in zip(_OF_THREAD, values, strict=True):
+            state[each] = value
+        self._frames.cast("B")[: len(frames)] = frames
+        state[s.TID] = tid
 
     def _deeper(self, frames: memoryview) -> memoryview:
         """Return the frames with room for more; the outermost half is forgotten if there are too many."""
@@ -128,7 +147,7 @@ class TraceStacks:
     def _forget(self) -> None:
         """Begin new tables; what is on the stacks becomes unknown, which is what a path of calls was for."""
         self._clear()
-        self._threads.clear()
+        self._waiting.clear()
         self._kept = 0
         self._state[s.DEPTH] = self._state[s.HIDDEN] = self._state[s.NODE] = self._state[s.WAITS_FOR] = 0
 
@@ -149,18 +168,10 @@ class TraceStacks:
 
     # Samples
 
-    def _made(self) -> Iterator[Sample]:
-        counts = self._counts
-        for row in range(len(counts)):
-            key, count = counts[row, 0], counts[row, 1]
-            if key and count:
-                node, code = (key - 1) >> s.SITE_BITS, (key - 1) & c.CHUNK_MASK
-                yield Sample((self._frame(code), *self._path(node)), self._process, (count,), vptrs=self._vptrs(node))
-
     def _frame(self, code: int) -> RecordedFrame:
         frame = self._first.get(code)
         if frame is None:
-            address = self._reader.codes[code, c.CODE_ADDRESS]
+            address = self.reader.codes[code, c.CODE_ADDRESS]
             frame = self._first[code] = RecordedFrame(address, self._module(address))
         return frame
 
@@ -195,12 +206,12 @@ class TraceStacks:
         return known
 
     def _vptr(self, site: int) -> int:
-        load, filetype = self._sites[site, s.SITE_LOAD], self._reader.state[c.FILETYPE]
+        load, filetype = self._sites[site, s.SITE_LOAD], self.reader.state[c.FILETYPE]
         if not load or not filetype & k.HAS_ENCODINGS or not filetype & k.IS_X86_64:
             return 0
         if self._decoded is None:
             self._decoded = DecodeCache(Machine.X86_64)
-        call = self._decoded.instruction(self._reader.codes, self._sites[site, s.SITE_CODE])
+        call = self._decoded.instruction(self.reader.codes, self._sites[site, s.SITE_CODE])
         slot = _SLOT.match(call.operands)
         if slot is None:
             return 0

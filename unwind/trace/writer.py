@@ -54,11 +54,15 @@ class TraceWriter:
         if self._version >= 2:
             self.marker(k.VERSION, self._version)
             self.marker(k.FILETYPE, self._filetype)
-        self.record(k.THREAD, 4, tid)
-        self.record(k.PID, 4, pid)
+        self.thread(tid, pid)
         if self._zip is not None:
             self.marker(k.CHUNK_INSTR_COUNT, self._chunk_size)
         self.now(time, cpu)
+
+    def thread(self, tid: int, pid: int) -> None:
+        """Go on with another thread."""
+        self.record(k.THREAD, 4, tid)
+        self.record(k.PID, 4, pid)
 
     def now(self, time: int, cpu: int = 0) -> None:
         """Write the time, microseconds since 1601, and the processor."""
@@ -99,8 +103,9 @@ class TraceWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write what a file ends with."""
-        self.record(k.THREAD_EXIT, 4, self._tid)
+        """Write what a file ends with; in that of a core, threads end where they do."""
+        if not self._filetype & k.IS_CORE_SHARDED:
+            self.record(k.THREAD_EXIT, 4, self._tid)
         self.record(k.FOOTER, 0, 0)
         self._close_chunk()
         for each in (self._zip, self._packed, self._file):
