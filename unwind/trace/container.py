@@ -26,6 +26,7 @@ BLOCK_BYTES = 1 << 17
 BLOCK_BYTES -= BLOCK_BYTES % RECORD_BYTES
 _ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
 _LOCAL_HEADER_BYTES = 30
+_WINDOW = re.compile(r"window\.\d+")  # what was traced between two gaps has a directory of its own
 _NUMBER = re.compile(r"(\d+)$")
 _OTHERS = (
     "serial_schedule.bin",
@@ -39,7 +40,7 @@ _BROKEN = (BadZipFile, BadGzipFile, EOFError, zlib.error, NotImplementedError, R
 
 
 def trace_files(path: str) -> list[str]:
-    """Return the files of a trace: the path itself, or those in the directory, sorted by name.
+    """Return the files of a trace: the path itself, or those in the directory and its windows, sorted by name.
 
     Raises `IcfError` where there is none.
     """
@@ -48,10 +49,11 @@ def trace_files(path: str) -> list[str]:
     try:
         inner = os.path.join(path, "trace")
         folder = inner if os.path.isdir(inner) else path
-        names = sorted(os.listdir(folder))
+        files = _names(folder)
+        windows = [each for each in files if _WINDOW.fullmatch(os.path.basename(each)) and os.path.isdir(each)]
+        files += [each for window in windows for each in _names(window)]
     except OSError as error:
         raise IcfError(f"{path}: {error.strerror}") from error
-    files = [os.path.join(folder, name) for name in names if not name.startswith(_OTHERS)]
     found = [file for file in files if os.path.isfile(file)]
     if not found and os.path.isdir(os.path.join(path, "raw")):
         raise UnsupportedError(
@@ -60,6 +62,11 @@ def trace_files(path: str) -> list[str]:
     if not found:
         raise IcfError(f"{path}: has no trace in it")
     return found
+
+
+def _names(folder: str) -> list[str]:
+    """Return what may be a file of a trace in a directory."""
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if not name.startswith(_OTHERS)]
 
 
 class TraceFile:

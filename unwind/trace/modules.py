@@ -27,7 +27,7 @@ _CUSTOM = re.compile(rb"\s*v#1,(\d{1,9}),")
 _NUMBERS = {3: 5, 4: 6, 5: 7}  # of a row, by version
 _SECTION = "module table"
 _LIMIT_BYTES = 256 << 20
-_SIDES = ("", "raw", "aux", "trace", "../raw", "../aux", "..")
+_SIDES = ("", "raw", "aux", "trace", "../raw", "../aux", "..", "../../raw", "../../aux")
 
 
 def find_modules(path: str) -> str | None:

@@ -57,18 +57,18 @@ def process_of(path: str, image: str | None, modules: str | None = None) -> Reco
 def _samples(
     files: Sequence[str], process: RecordedProcess, ranges: Sequence[tuple[int, int]], *, is_whole: bool
 ) -> Iterator[Sample]:
-    cores = []
+    cores: dict[str, list[str]] = {}  # by directory: one for each window
     for path in files:
         filetype = _filetype(path)
         if filetype & (k.IS_FILTERED | k.IS_INSTRUCTION_FILTERED):
             raise UnsupportedError(f"{path}: instructions were filtered out of it, so calls are missing")
         if filetype & k.IS_CORE_SHARDED:
-            cores.append(path)
+            cores.setdefault(os.path.dirname(path), []).append(path)
             continue
         with TraceFile(path) as file:
             yield from TraceStacks(TraceReader(file, _WANTED), process, ranges).samples()
-    if cores:
-        yield from samples_of_cores(cores, process, ranges, is_whole=is_whole)
+    for of_window in cores.values():
+        yield from samples_of_cores(of_window, process, ranges, is_whole=is_whole)
 
 
 def _filetype(path: str) -> int:

@@ -20,6 +20,7 @@ from unwind.trace import layout as k
 from unwind.trace.container import TraceFile, trace_files
 from unwind.trace.cores import samples_of_cores
 from unwind.trace.reader import TraceReader
+from unwind.trace.recording import recording_of
 from unwind.trace.stacks import TraceStacks
 from unwind.trace.stretches import WANTED, find_stretches
 from unwind.trace.writer import TraceWriter
@@ -146,6 +147,27 @@ def test_without_all_cores_a_thread_that_moved_has_no_callers(
     else:
         assert counts == {(0x201,): 1, (0x105,): 1}
     assert "not all cores of the trace are there" in caplog.text
+
+
+def test_each_window_has_cores_of_its_own(tmp_path: Path) -> None:
+    for window in ("window.0000", "window.0001"):
+        (tmp_path / "trace" / window).mkdir(parents=True)
+        two_cores(tmp_path / "trace" / window)
+    counts: Counts = Counter()
+    for sample in recording_of(str(tmp_path), trace_files(str(tmp_path)), None, str(modules(tmp_path))).samples:
+        counts[tuple(frame.address for frame in sample.frames)] += sample.weights[0]
+    assert counts == dict.fromkeys(((256,), (512, 261), (513, 261), (261,), (512, 266)), 2)
+
+
+def modules(folder: Path) -> Path:
+    """Write a modules.log of a program at 0x1000."""
+    text = (
+        "Module Table: version 5, count 1\n"
+        "Columns: id, containing_id, start, end, entry, offset, preferred_base, (custom fields), path\n"
+        "  0, 0, 0x1000, 0x4000, 0x0, 0000000000000000, 0x1000, v#1,0, /bin/shop\n"
+    )
+    (folder / "modules.log").write_text(text)
+    return folder / "modules.log"
 
 
 def test_where_nothing_says_what_a_thread_ran_before_a_line_says_so(

@@ -73,3 +73,6 @@ def test_the_list_is_found_beside_the_trace(tmp_path: Path) -> None:
     assert find_modules(str(tmp_path)) is find_modules(str(trace)) is None
     listed.touch()
     assert find_modules(str(tmp_path)) == find_modules(str(trace)) == str(listed)
+    window = trace.parent / "window.0000"
+    window.mkdir()
+    assert find_modules(str(window)) == find_modules(str(window / "a.trace.zip")) == str(listed)

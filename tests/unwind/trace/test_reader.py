@@ -125,3 +125,19 @@ def test_files_of_a_directory(tmp_path: Path) -> None:
     for name in ("b.trace.zip", "a.trace.zip", "cpu_schedule.bin.zip", "serial_schedule.bin.gz", "modules.log"):
         (folder / name).touch()
     assert trace_files(str(tmp_path / "app.dir")) == [str(folder / "a.trace.zip"), str(folder / "b.trace.zip")]
+
+
+def test_a_trace_of_windows_is_that_of_all(tmp_path: Path) -> None:
+    folder = tmp_path / "app.dir" / "trace"
+    (tmp_path / "app.dir" / "raw").mkdir(parents=True)
+    for name in (
+        "window.0001/a.trace.zip",
+        "window.0000/b.trace.zip",
+        "window.0000/a.trace.zip",
+        "windows/c.trace.zip",
+    ):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    found = ["window.0000/a.trace.zip", "window.0000/b.trace.zip", "window.0001/a.trace.zip"]
+    assert trace_files(str(tmp_path / "app.dir")) == [str(folder / name) for name in found]
+    assert trace_files(str(folder / "window.0001")) == [str(folder / "window.0001" / "a.trace.zip")]
