@@ -16,8 +16,8 @@ from functools import cached_property
 from icf.model import Evidence
 from icf.tables.pointed import marked
 from unwind.disasm.notes import Function, Meaning, VirtualCall
-from unwind.program.dispatch import bits
 from unwind.program.program import Body, Program
+from unwind.program.ways import bits
 
 _Nodes = tuple[int, ...]
 _Said = tuple[_Nodes, Evidence | None]  # candidates, and what that rests on
@@ -80,7 +80,7 @@ class Calls:
 
     def virtual_jump(self, vaddr: int) -> VirtualCall | None:
         """Return the same of a jump."""
-        slot = self._program.dispatch.slot_of_jump(vaddr)
+        slot = self._program.dispatch.slots.slot_of_jump(vaddr)
         return None if slot is None else VirtualCall(slot, self._in_slot(slot))
 
     def _in_slot(self, slot: int) -> tuple[str, ...]:

@@ -40,9 +40,11 @@ from icf.model import (
     Vtable,
 )
 from unwind.program.bound_slots import BoundSlots
-from unwind.program.dispatch import ANY_WAY, Dispatch, Reach, Way, bits
+from unwind.program.dispatch import Dispatch
 from unwind.program.exports import Export, Exports, ListedExports
 from unwind.program.parts import CallRecord, Code, Functions, Lines, ListedCode, ListedRecords, Records, SlotCalls
+from unwind.program.slots import Slots
+from unwind.program.ways import ANY_WAY, Reach, Way, bits
 
 Callees = Mapping[int, list[tuple[int, Evidence]]]  # by the caller's place in its class
 _OF_CXX_LIBRARY = "_ZSt9terminatev"  # which libstdc++ and libc++abi define
@@ -207,10 +209,7 @@ class Program:
         listed = tuple(tail_calls)
         everybody = linkage.dispatches if linkage and linkage.is_whole else None
         self.dispatch = Dispatch(
-            in_order,
-            listed,
-            pointer_jumps or (),
-            vtables,
+            Slots(in_order, listed, pointer_jumps or (), vtables),
             types,
             objects,
             everybody,
@@ -340,7 +339,7 @@ class Program:
 
     def in_slot(self, slot: int) -> list[int]:
         """Return the candidates that a call by `slot`, or by ANY_POINTER, enters directly."""
-        entered = self.dispatch.in_slot(slot).items()
+        entered = self.dispatch.slots.in_slot(slot).items()
         return [self.bodies[class_idx].first_node + idx for class_idx, mask in entered for idx in bits(mask)]
 
     def ways_left_by(self, body: Body, idx: int, but: Collection[int] = ()) -> frozenset[Way]:
@@ -349,7 +348,7 @@ class Program:
 
     def slot_jumps(self, body: Body) -> list[tuple[int, int]]:
         """Return the jumps by which a body is known to leave through a slot of some vtable: address and slot."""
-        return self.dispatch.slot_jumps(body.class_idx)
+        return self.dispatch.slots.slot_jumps(body.class_idx)
 
     def vtable_name(self, vptr: int) -> str:
         """Return the symbol of the vtable that `vptr`, as linked, points into; "" if that is not known."""
@@ -359,7 +358,7 @@ class Program:
 
     def vtable_group(self, vptr: int) -> VtableGroup:
         """Return the group that `vptr`, as linked, points into; `dispatch` knows it."""
-        addresses = self.dispatch.own_group(vptr)
+        addresses = self.dispatch.slots.own_group(vptr)
         borrowed = None if addresses or self._linkage is None else self._linkage.borrowed(vptr)
         return borrowed or VtableGroup(self, addresses or range(0), self.vtable_name(vptr))
 

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from icf.tables.pointed import meant_by_thunk
-from unwind.program.dispatch import Reach, Way, bits
 from unwind.program.program import Body, Program
+from unwind.program.ways import Reach, Way, bits
 
 
 class CallGraph:

@@ -7,8 +7,8 @@ from functools import partial
 
 from icf.model import MemberFlag, RuntimeAddr, Verdict
 from unwind.process.process import Process
-from unwind.program.dispatch import bits
 from unwind.program.program import Body
+from unwind.program.ways import bits
 from unwind.resolve.places import Place
 from unwind.symbolize import reasons
 from unwind.symbolize.answer import Answer, Candidate

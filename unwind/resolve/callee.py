@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from unwind.program.dispatch import Way
 from unwind.program.program import Body
+from unwind.program.ways import Way
 from unwind.resolve.vptrs import destructors
 
 

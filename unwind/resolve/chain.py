@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from icf.demangle import demangle
 from icf.model import Evidence, RuntimeAddr, Verdict
 from unwind.process.process import Process
-from unwind.program.dispatch import bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
+from unwind.program.ways import bits
 from unwind.resolve import reasons
 from unwind.resolve.answer import BY_VPTR, OUTSIDE, one, several, unknown
 from unwind.resolve.callbacks import is_frame_of, library_of_call

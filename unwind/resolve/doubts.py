@@ -21,8 +21,8 @@ from typing import NamedTuple
 import networkx as nx
 
 from unwind.callgraph.questions import circles_among
-from unwind.program.dispatch import bits
 from unwind.program.parts import SiteKind
+from unwind.program.ways import bits
 from unwind.resolve.chain import Step
 
 Circle = list[int]  # functions, as numbers of candidates

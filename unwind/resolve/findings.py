@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from icf.aliases import function_name, same_function
 from icf.model import Member, MemberFlag, Verdict
-from unwind.program.dispatch import bits
 from unwind.program.program import Body
+from unwind.program.ways import bits
 
 
 class Finding(NamedTuple):

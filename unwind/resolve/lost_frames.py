@@ -24,10 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from unwind.program.dispatch import ANY_WAY, Way, bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
 from unwind.program.reach import CallGraph
+from unwind.program.ways import ANY_WAY, Way, bits
 from unwind.resolve.callee import Callee
 from unwind.samples.recording import Losses
 

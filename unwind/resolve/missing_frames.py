@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from unwind.program.dispatch import bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body
+from unwind.program.ways import bits
 from unwind.resolve.tailpaths import TailPaths, Walks
 
 

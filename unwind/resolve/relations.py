@@ -38,10 +38,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from icf.model import Evidence
-from unwind.program.dispatch import ANY_WAY, Way, bits
 from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
 from unwind.program.reach import CallGraph
+from unwind.program.ways import ANY_WAY, Way, bits
 from unwind.resolve import reasons
 from unwind.resolve.callee import Callee
 from unwind.resolve.lost_frames import LostFrames

@@ -135,7 +135,7 @@ class TailPaths:
         found: dict[Body, list[Exit]] = {}
         for body in reached:
             for jump, slot in body.program.slot_jumps(body) if body.program is end.program else ():
-                members = end.program.dispatch.in_slot_of_class(slot, end.class_idx)
+                members = end.program.dispatch.slots.in_slot_of_class(slot, end.class_idx)
                 if members:
                     found.setdefault(body, []).append(Exit(jump, end, ((body.domain, members),)))
         return found

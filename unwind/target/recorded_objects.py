@@ -40,7 +40,7 @@ class RecordedObjects:
         body = self._resolver.merged_body(frame, process)
         if body is None or frame.module is None:
             return False
-        vtables = body.program.dispatch.vtables_for(body.class_idx)
+        vtables = body.program.dispatch.slots.vtables_for(body.class_idx)
         image = self._resolver.image_of(frame.module, process.root) if vtables else None
         if image is not None:
             self._vtables[frame] = frozenset(vptr + image[1] for vptr in vtables)

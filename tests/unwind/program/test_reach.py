@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from icf.model import ANY_POINTER, ClassFlag, FoldClass, Member, PointerJump, TailCall, Vaddr
 from tests.unwind.support import BODY_BYTES, COMPLETE, FRAGMENT, die, exports, fold, start, tail
-from unwind.program.dispatch import ANY_WAY, Reach, Way
 from unwind.program.parts import Jumps, ListedCode
 from unwind.program.program import Program
 from unwind.program.reach import CallGraph
+from unwind.program.ways import ANY_WAY, Reach, Way
 
 JUMP = 0x800  # as `tail` places it
 
