@@ -17,7 +17,8 @@ argument points to.
 Paths. A label is the target of a jump inside of the function. It keeps the facts in which all paths to it agree. The
 kernel goes through the operations in the order of the code, again and again until a pass changes no label before its
 place. States only drop facts, so that ends; PASSES bounds it, and if they do not suffice all labels forget everything.
-Code to which no known jump leads (landing pads of exceptions) starts without facts. An origin that is the result of an
+Code to which no known jump leads starts without facts. Landing pads of exceptions are labels where the caller knows
+them. An origin that is the result of an
 operation in a loop never meets its own successor: the label at which the loop is entered joins the path from outside,
 which cannot have it. The code after a call that never returns is reached on other paths, or not at all.
 

@@ -40,7 +40,7 @@ class CallInsn(NamedTuple):
 NO_CALL = CallInsn(CallKind.NONE)
 _LAST_VADDR = (1 << 64) - 1
 LONGEST_INSN_BYTES = 15
-_PREFIXES = bytes((0x26, 0x2E, 0x36, 0x3E, *range(0x40, 0x50), *range(0x64, 0x68), 0xF2, 0xF3))  # REX among them
+PREFIXES = bytes((0x26, 0x2E, 0x36, 0x3E, *range(0x40, 0x50), *range(0x64, 0x68), 0xF2, 0xF3))  # REX among them
 LONGEST_CALL_BYTES = 7  # ff /2 with SIB and disp32; a REX or segment prefix before it changes nothing
 
 
@@ -70,7 +70,7 @@ def call_size(machine: Machine, code: bytes) -> int:
     """Return the size in bytes of the call that `code` starts with; 0 if it starts with none."""
     if machine is Machine.AARCH64:
         return 4 if _aarch64(code[:4], 0).kind is not CallKind.NONE else 0
-    opcode = len(code) - len(code.lstrip(_PREFIXES))
+    opcode = len(code) - len(code.lstrip(PREFIXES))
     insn = code[opcode:]
     if insn[:1] == b"\xe8":
         return opcode + 5 if len(insn) >= 5 else 0

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from icf.code.calls import PREFIXES
 from icf.code.view import CodeView
 from icf.columns import U64
 from icf.elf.types import Machine
 
-_PREFIXES = bytes((0x26, 0x2E, 0x36, 0x3E, *range(0x40, 0x50), *range(0x64, 0x68), 0xF2, 0xF3))  # REX among them
 _LONGEST_OPCODE_BYTES = 8
 
 
@@ -29,7 +29,7 @@ def find_operands(image: CodeView, sources: U64) -> U64:
 
 
 def _x86_64(code: bytes, vaddr: int) -> int:
-    opcode = len(code) - len(code.lstrip(_PREFIXES))
+    opcode = len(code) - len(code.lstrip(PREFIXES))
     insn = code[opcode : opcode + 2]
     if len(insn) < 2:
         return vaddr

@@ -43,9 +43,7 @@ TIMES_4 = 32  # FOUND_MORE: what they add to
 JUMPS_TO_FIXED = 4  # to what a fixed place holds: FOUND_SLOT
 JOINS_VALUE = 5  # one of the paths that meet before a jump to a value: what that is on this path, as of JUMPS_TO_VALUE
 HOLDS_OBJECT = 6  # a register that points to the object of the call or jump at that address; FOUND_MORE: size of a call
-CALLS_FUNCTION = (
-    7  # what CALLS_VALUE at that address calls; FOUND_SLOT: the function, FOUND_MORE: what formed its address
-)
+CALLS_FUNCTION = 7  # what CALLS_VALUE at that address calls: FOUND_SLOT; FOUND_MORE: what formed its address
 CALLS_FIXED = 8  # the same, loaded from a fixed place: FOUND_SLOT; FOUND_MORE: what loads it
 TAIL_ROWS = 24  # of operations between where paths meet and the jump
 AS_ON_ENTRY, MOVED, UNKNOWN = range(3)  # the stack pointer; MOVED also where the value comes from an unknown table
