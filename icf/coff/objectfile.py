@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from icf.errors import FormatError
 from icf.reader import Reader
 
-AMD64 = 0x8664
+AMD64, ARM64 = 0x8664, 0xAA64
 ADDR64, REL32 = 1, 4  # IMAGE_REL_AMD64_*
 EXTERNAL, STATIC, FILE, WEAK_EXTERNAL = 2, 3, 103, 105  # storage classes
 FUNCTION_TYPE = 0x20
@@ -274,8 +274,8 @@ def is_import(buffer: memoryview) -> bool:
 
 
 def is_coff_object(buffer: memoryview) -> bool:
-    """Return whether a file begins like a COFF object for x86-64."""
+    """Return whether a file begins like a COFF object for x86-64 or ARM64; one of /bigobj may be for others."""
     head = bytes(buffer[:28])
     if head[:4] == _ANONYMOUS:
         return head[12:28] == _BIG_UUID
-    return head[:2] == AMD64.to_bytes(2, "little") and len(buffer) >= _HEADER.size
+    return int.from_bytes(head[:2], "little") in (AMD64, ARM64) and len(buffer) >= _HEADER.size

@@ -20,7 +20,6 @@ def is_stripped(image: Image) -> bool:
 
 def tables_hint(path: str) -> str:
     """Return the hint for an image without tables."""
-    from icf.elf.types import Machine
     from icf.errors import IcfError
     from icf.image import open_any_image
     from icf.pe.sidetable import PASS_HINT
@@ -28,7 +27,7 @@ def tables_hint(path: str) -> str:
     try:
         with open_any_image(path) as image:
             if image.format == "PE":
-                return PASS_HINT if image.machine is Machine.X86_64 else "'icf pass' makes them for x86-64 alone"
+                return PASS_HINT
             stripped = is_stripped(image)
     except (IcfError, OSError):
         stripped = False

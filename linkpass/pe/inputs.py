@@ -11,9 +11,12 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
-from icf.coff.objectfile import CoffObject, is_coff_object, is_import, is_without_code
+from icf.coff.objectfile import AMD64, ARM64, CoffObject, is_coff_object, is_import, is_without_code
 from icf.elf.archive import Archive, is_archive, map_file
+from icf.elf.types import Machine
 from icf.linkinputs.responsefile import expand
+
+_MACHINES = {Machine.X86_64: AMD64, Machine.AARCH64: ARM64}
 
 
 class Given(Enum):
@@ -38,8 +41,8 @@ class Inputs:
     `asks_for_more`: whether an object asks the linker for libraries.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._paths = expand(paths)
+    def __init__(self, paths: Sequence[str], machine: Machine) -> None:
+        self._paths, self._machine = expand(paths), _MACHINES[machine]
         self.without_code: list[str] = []
         self.skipped: list[str] = []
         self.asks_for_more = False
@@ -59,6 +62,9 @@ class Inputs:
         shown = file if name == file else f"{file}({name})"
         if is_coff_object(buffer):
             found = Input(CoffObject(buffer, shown), file, name)
+            if found.object.machine != self._machine:
+                self.skipped.append(shown)
+                return
             self.asks_for_more |= found.object.asks_for_libraries
             yield found
         elif is_without_code(buffer):

@@ -14,13 +14,14 @@ import numpy as np
 from icf.code.branch_kinds import CONDITIONAL_JUMP
 from icf.code.branches import find_branches
 from icf.columns import U64
+from icf.elf.types import Machine
 from icf.folds.functions import Bodies
 from icf.pdb.functions import PdbBody
 from icf.pe.image import PeImage
 from linkpass.pointer_jumps import PointerJumps, jumps_of
 
 _NONE = np.empty(0, np.uint64)
-_JUMP_BYTES, _CONDITIONAL_BYTES = 5, 6
+_JUMP_BYTES, _CONDITIONAL_BYTES, _WORD_BYTES = 5, 6, 4
 
 
 class Branch(NamedTuple):
@@ -77,6 +78,8 @@ def _branches(image: PeImage, bodies: Bodies, call_targets: U64, jump_targets: U
     found = find_branches(image, call_targets, jump_targets)
     is_jump = len(jump_targets) > 0
     size_bytes = np.where(found.kind == CONDITIONAL_JUMP, _CONDITIONAL_BYTES, _JUMP_BYTES).astype(np.uint64)
+    if image.machine is Machine.AARCH64:
+        size_bytes[:] = _WORD_BYTES
     columns = found.end - size_bytes, found.end, bodies.at(found.end - np.uint64(1)), bodies.at(found.target)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [Branch(start, end, source, target, is_jump) for start, end, source, target in rows]

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from icf.coff.objectfile import ADDR64, EXTERNAL, REL32, CoffObject
 from icf.errors import FormatError
 from icf.pe.vftables import VFTABLE
-from linkpass.pe.calls import branch_opcode_bytes
+from linkpass.pe.branch_sites import branch_opcode_bytes
 from linkpass.pe.inputs import Input
 from linkpass.pe.members import Function, Members
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from icf.code.call_ends import find_call_ends
 from icf.debugfiles.opening import open_any
 from icf.elf.types import Machine
-from icf.errors import IcfError, UnsupportedError
+from icf.errors import IcfError
 from icf.newfile import NewFile
 from icf.pe.debugfile import MISSING_HINT
 from icf.pe.image import PeImage
 from icf.pe.sidetable import side_table_path
+from linkpass.pe.branch_sites import call_target
 from linkpass.pe.calls import ObjectCalls
 from linkpass.pe.dwarf_members import members_of_dwarf
 from linkpass.pe.inputs import Given, Inputs
@@ -24,7 +25,7 @@ from linkpass.pe.reach import find_reach
 from linkpass.pe.references import References
 from linkpass.pe.tables import Made, make_table
 
-_NEAR_CALL, _NEAR_CALL_BYTES = 0xE8, 5
+_NAMES = {Machine.X86_64: "x86-64", Machine.AARCH64: "ARM64"}
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class PeSummary:
     vtables: int
     table_bytes: int
     knows_objects: bool  # whether it is known which objects the link had
+    machine: str
     dropped: dict[str, int]  # statements that the image contradicts, by reason
     without_code: list[str] = field(default_factory=list)  # objects of which the linker made the machine code (/GL)
     skipped: list[str] = field(default_factory=list)  # inputs of other kinds
@@ -77,26 +79,25 @@ def run_pass(
 
     Raises:
         FormatError: an input breaks its format.
-        UnsupportedError: the image is not for x86-64.
         IcfError: the image has neither PDB nor DWARF, or a file cannot be read or written.
     """
     image = open_any(path, pdb_path, roots)
     try:
         assert image.format == "PE"
-        if image.machine is not Machine.X86_64:
-            raise UnsupportedError(f"{path}: is for {image.machine.name}; the pass reads objects for x86-64 alone")
+        has_references = image.machine is Machine.X86_64
         members = _members(image)
         calls, references = ObjectCalls(image, members), References(members)
-        inputs = Inputs(objects)
-        read = _read(inputs, members, calls, references)
+        inputs = Inputs(objects, image.machine)
+        read = _read(inputs, members, calls, references if has_references else None)
         missing = members.statics.unread(read)
         if is_just_linked and missing:
-            rest = Inputs([each for each in dict.fromkeys(missing) if os.path.isfile(each)])
-            missing = members.statics.unread(read + _read(rest, members, calls, references))
+            rest = Inputs([each for each in dict.fromkeys(missing) if os.path.isfile(each)], image.machine)
+            read += _read(rest, members, calls, references if has_references else None)
+            missing = members.statics.unread(read)
         calls.finish()
         reach = find_reach(image, members.bodies)
         are_known = members.statics.lists_objects or _are_all(given, inputs)
-        has_all_objects = are_known and not missing
+        has_all_objects = are_known and not missing and has_references
         pointers = find_pointers(image, members, calls, references, reach, has_all_objects=has_all_objects)
         made = make_table(image, members, calls, reach, pointers)
         target = out or side_table_path(image)
@@ -107,7 +108,8 @@ def run_pass(
         return PeSummary(
             path, target, len(members.bodies), len(merged), sum(len(body.members) for body in merged),
             found, named, len(made.records), len(made.icf.tail_calls), len(made.virtual_calls), len(made.icf.vtables),
-            len(content), are_known, dict(calls.dropped), inputs.without_code, inputs.skipped, missing,
+            len(content), are_known, _NAMES[image.machine],
+            dict(calls.dropped), inputs.without_code, inputs.skipped, missing,
         )  # fmt: skip
     finally:
         image.close()
@@ -129,13 +131,13 @@ def _members(image: PeImage) -> Members:
     raise IcfError(f"{image.path}: has no DWARF, and its PDB was not found", hint=MISSING_HINT)
 
 
-def _read(inputs: Inputs, members: Members, calls: ObjectCalls, references: References) -> list[tuple[str, str]]:
+def _read(inputs: Inputs, members: Members, calls: ObjectCalls, references: References | None) -> list[tuple[str, str]]:
     """Read objects; return their files and names."""
     found = []
     for each in inputs:
         found.append((each.file, each.name))
         calls.read(each)
-        if members.statics.may_be_linked(each):
+        if references is not None and members.statics.may_be_linked(each):
             references.read(each)
     return found
 
@@ -165,11 +167,8 @@ def _coverage(image: PeImage, members: Members, made: Made) -> tuple[int, int]:
     for body in members.bodies:
         start = image.base + body.start
         code = image.read(start, body.end - body.start)
-        for end in find_call_ends(code) or ():
-            at = end - _NEAR_CALL_BYTES
-            if at < 0 or code[at] != _NEAR_CALL:
-                continue
-            target = start + end + int.from_bytes(code[at + 1 : end], "little", signed=True)
+        for end in find_call_ends(code, image.machine) or ():
+            target = call_target(image.machine, code, end, start)
             if target in merged:
                 found += 1
                 named += len(recorded.get(start + end, ())) == len(body.members)
@@ -178,7 +177,7 @@ def _coverage(image: PeImage, members: Members, made: Made) -> tuple[int, int]:
 
 def warnings_of(summary: PeSummary) -> list[str]:
     """Return what the user has to know of the inputs, one line each."""
-    found = [f"{path}: is not an object for x86-64: its calls have no records" for path in summary.skipped]
+    found = [f"{path}: is not an object for {summary.machine}: its calls have no records" for path in summary.skipped]
     if summary.without_code:
         more = f" and {len(summary.without_code) - 1} more" if len(summary.without_code) > 1 else ""
         first = f"{summary.without_code[0]}{more}"
@@ -198,9 +197,11 @@ def summary_lines(summary: PeSummary) -> list[str]:
         f"  written to  {summary.out}, {summary.table_bytes} bytes",
     ]
     lines += [f"  dropped     {count}: {reason}" for reason, count in sorted(summary.dropped.items())]
-    if summary.missing:
+    if summary.machine != _NAMES[Machine.X86_64]:
+        lines.append(f"  pointers    stay open: of objects for {summary.machine} only direct calls are read")
+    elif summary.missing:
         more = f" and {len(summary.missing) - 1} more" if len(summary.missing) > 1 else ""
         lines.append(f"  missing     {summary.missing[0]}{more}: virtual calls stay open")
-    if not summary.knows_objects:
+    elif not summary.knows_objects:
         lines.append("  pointers    stay open: DWARF does not say whether objects are missing, 'icf link' knows it")
     return lines

@@ -14,7 +14,7 @@ import pytest
 from icf.pe.image import PeImage
 from tests.support.icf_command import icf_command
 from tests.support.toolchain import lasting_folder, run, tool
-from tests.support.windows import RUNTIME, SHOP, compile_windows, link_windows
+from tests.support.windows import ARM64, RUNTIME, SHOP, TARGET, compile_windows, link_windows
 from tests.truth.pe import measure, read_listing
 
 # static functions of one name in two objects, and merged callers that call merged callees; tail calls into both
@@ -64,6 +64,48 @@ def test_every_call_of_a_merged_function_is_named_and_none_is_wrong(flags: str, 
         assert counts.wrong == []
         assert counts.named == counts.sites >= 4, counts
         assert counts.summary["named_calls"] == counts.summary["direct_calls"]
+
+
+@pytest.mark.parametrize("flags", ["-O1", "-O2"])
+def test_every_call_of_a_merged_function_for_arm64_is_named_and_none_is_wrong(flags: str, tmp_path: Path) -> None:
+    sources = {"main": RUNTIME + MAIN, "left": LEFT, "right": RIGHT}
+    objects = [compile_windows(source, flags, name=name, target=ARM64) for name, source in sources.items()]
+    counts = measure(tmp_path, objects)
+    assert counts.wrong == []
+    assert counts.named == counts.sites == 10, counts
+    assert counts.summary["tail_calls"] == 2 and counts.summary["named_calls"] == counts.summary["direct_calls"] == 8
+
+
+def test_virtual_calls_of_arm64_stay_open(tmp_path: Path) -> None:
+    shop_object = compile_windows(SHOP, "-O1", target=ARM64)
+    image = link_windows(tmp_path, shop_object)
+    text = icf("pass", image, "--objects", shop_object)
+    assert "pointers    stay open: of objects for ARM64 only direct calls are read" in text
+    listing = run(tool("llvm-objdump"), "-d", "--no-show-raw-insn", "-j", ".text", image).stdout
+    sites = [int(each, 16) + 4 for each in re.findall(r"([0-9a-f]+):.*\tblr\t", listing)]
+    price = next(
+        int(each["address"], 16)
+        for each in json.loads(icf("dump", "--folds", "--json", image))["classes"]
+        if any("price" in member["name"] for member in each["members"])
+    )
+    for site in sites:
+        (frame, *_) = json.loads(icf("resolve", "-e", image, "--out", "json", "-", stdin=f"{price + 4:#x} {site:#x}"))[
+            "frames"
+        ]
+        assert frame["verdict"] == "ambiguous" and len(frame["candidates"]) == 2
+    assert len(sites) == 3
+
+
+def test_objects_for_another_machine_are_left_out_in_one_line(tmp_path: Path) -> None:
+    objects = {machine: compile_windows(SHOP, "-O1", target=machine) for machine in (TARGET, ARM64)}
+    for machine, said in ((TARGET, "x86-64"), (ARM64, "ARM64")):
+        image = link_windows(tmp_path, objects[machine], name=said)
+        other = objects[ARM64 if machine == TARGET else TARGET]
+        done = subprocess.run(
+            [*icf_command(), "pass", str(image), "--objects", str(other)], capture_output=True, text=True, check=True
+        )
+        assert done.stderr == f"icf: warning: {other}: is not an object for {said}: its calls have no records\n"
+        assert "call sites  0 records" in done.stdout
 
 
 def frame_after(image: Path, caller: str, callee: str) -> int:

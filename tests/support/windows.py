@@ -10,6 +10,7 @@ from tests.support.paths import ROOT
 from tests.support.toolchain import lasting_folder, run, tool
 
 TARGET = "--target=x86_64-pc-windows-msvc"
+ARM64 = "--target=aarch64-pc-windows-msvc"
 MINGW = "--target=x86_64-w64-mingw32"
 FLAGS = ("-gcodeview", "-g", "-ffunction-sections", "-fno-exceptions", "-mno-stack-arg-probe")
 
@@ -20,11 +21,13 @@ RUNTIME = SHOP[: SHOP.index("volatile int total;")]
 
 
 @cache
-def compile_windows(source: str, *flags: str, suffix: str = ".cpp", name: str = "program") -> Path:
-    """Compile a source for x86-64 Windows; the same source and flags give the same object again."""
+def compile_windows(
+    source: str, *flags: str, suffix: str = ".cpp", name: str = "program", target: str = TARGET
+) -> Path:
+    """Compile a source for Windows; the same source and flags give the same object again."""
     path = lasting_folder() / f"{name}{suffix}"
     path.write_text(source)
-    run(tool("clang++"), TARGET, *FLAGS, *(flags or ("-O1",)), "-c", path, "-o", path.with_suffix(".obj"))
+    run(tool("clang++"), target, *FLAGS, *(flags or ("-O1",)), "-c", path, "-o", path.with_suffix(".obj"))
     return path.with_suffix(".obj")
 
 

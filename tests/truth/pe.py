@@ -23,7 +23,7 @@ from tests.support.toolchain import run, tool
 from tests.support.windows import link_dwarf, link_windows
 
 _SYMBOL = re.compile(r"^ 000\d:[0-9a-f]{8} +(\S+) +([0-9a-f]{16}) +(\S.*)$")
-_CALL = re.compile(r"^ *([0-9a-f]+):.*\tcall\w*\s+0x([0-9a-f]+)")
+_CALL = re.compile(r"^ *([0-9a-f]+):.*\t(?:call\w*|bl)\s+0x([0-9a-f]+)")
 _INSTRUCTION = re.compile(r"^ *([0-9a-f]+):")
 
 
