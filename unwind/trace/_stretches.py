@@ -4,7 +4,8 @@
     rows ──next_stretch──> the row that the next stretch begins with
 
 Most stretches leave the stack as it was: a thread that waits returns from where it waited, works, and waits again. Then
-`IS_UNEVEN` is 0, and `OPEN` has the same return addresses as `LEFT`, in reverse.
+`IS_UNEVEN` is 0, and `OPEN` has the same return addresses as `LEFT`, in reverse, at the same places. The places, where
+the trace has them, tell stacks apart between which the thread has changed.
 
 A stretch begins with a THREAD record, or where the core begins to wait: the thread may run elsewhere before it goes on.
 """
@@ -46,7 +47,19 @@ def next_stretch(rows: cython.const[u64][:, ::1], start: cython.size_t, state: u
             kind = what & c.TYPE_MASK
             size = what >> c.SIZE_SHIFT & 0xFFFF
             address = rows[row, c.ADDRESS]
-            if kind == k.THREAD:
+            if kind == k.WRITE:
+                if state[t.AFTER] == t.AFTER_CALL:
+                    state[t.FIRST_OPEN_SLOT + state[t.OPEN] - 1] = address
+                    state[t.AFTER] = t.NO_CALL
+            elif kind == k.READ:
+                if state[t.AFTER] == t.AFTER_LEAVING:
+                    state[t.FIRST_LEFT_SLOT + state[t.LEFT] - 1] = address
+                    state[t.AFTER] = t.NO_CALL
+                elif state[t.AFTER] == t.AFTER_RETURN:
+                    if state[t.EXPECTED] != 0 and state[t.EXPECTED] != address:
+                        state[t.IS_UNEVEN] = 1
+                    state[t.AFTER] = t.NO_CALL
+            elif kind == k.THREAD:
                 if state[t.HAS_BEGUN] != 0:
                     break
                 state[t.TID] = address
@@ -90,6 +103,7 @@ def next_stretch(rows: cython.const[u64][:, ::1], start: cython.size_t, state: u
                 state[t.LAST_ADDRESS] = address
                 state[t.LAST_TARGET] = rows[row, c.TARGET]
                 state[t.IS_IDLE] = 0
+                state[t.AFTER] = t.NO_CALL
                 if kind == k.DIRECT_CALL or kind == k.INDIRECT_CALL:
                     _call(address + size, kind == k.INDIRECT_CALL, state)
                 elif kind == k.RETURN:
@@ -110,7 +124,9 @@ def _call(address: u64, is_indirect: cython.bint, state: u64[::1]) -> cython.int
         state[t.IS_UNEVEN] = 1
         return 0
     state[t.FIRST_OPEN + state[t.OPEN]] = address | t.INDIRECT if is_indirect else address
+    state[t.FIRST_OPEN_SLOT + state[t.OPEN]] = 0
     state[t.OPEN] += 1
+    state[t.AFTER] = t.AFTER_CALL
     return 0
 
 
@@ -123,9 +139,13 @@ def _leave(target: u64, state: u64[::1]) -> cython.int:
         state[t.OPEN] -= 1
         if (state[t.FIRST_OPEN + state[t.OPEN]] | t.INDIRECT) != (target | t.INDIRECT):
             state[t.IS_UNEVEN] = 1
+        state[t.EXPECTED] = state[t.FIRST_OPEN_SLOT + state[t.OPEN]]
+        state[t.AFTER] = t.AFTER_RETURN
     elif state[t.LEFT] == t.MOST_CALLS or target == 0:
         state[t.IS_UNEVEN] = 1
     else:
         state[t.FIRST_LEFT + state[t.LEFT]] = target
+        state[t.FIRST_LEFT_SLOT + state[t.LEFT]] = 0
         state[t.LEFT] += 1
+        state[t.AFTER] = t.AFTER_LEAVING
     return 0

@@ -21,7 +21,7 @@ from icf.log import note
 from unwind.samples.recording import RecordedProcess, Sample
 from unwind.trace import columns as c
 from unwind.trace.container import TraceFile
-from unwind.trace.order import Place, predecessors
+from unwind.trace.order import Before, Place, predecessors
 from unwind.trace.reader import CodeTable, TraceReader
 from unwind.trace.stacks import TraceStacks
 from unwind.trace.stretches import WANTED, Splitter, find_stretches
@@ -43,7 +43,7 @@ def samples_of_cores(
         yield from _Cores(readers, before, TraceStacks(readers[0], process, ranges)).samples()
 
 
-def _order(files: Sequence[str], is_whole: bool) -> dict[Place, Place]:
+def _order(files: Sequence[str], is_whole: bool) -> dict[Place, Before]:
     """Return what each stretch follows, as far as it is known; nothing if the file of a core is missing."""
     names = [_CORE.search(basename(path)) for path in files]
     numbers = sorted(int(name[1]) if name else -1 for name in names)
@@ -67,9 +67,9 @@ def _order(files: Sequence[str], is_whole: bool) -> dict[Place, Place]:
 class _Cores:
     """Files that are read at once."""
 
-    def __init__(self, readers: list[TraceReader], before: dict[Place, Place], stacks: TraceStacks) -> None:
+    def __init__(self, readers: list[TraceReader], before: dict[Place, Before], stacks: TraceStacks) -> None:
         self._readers, self._before, self._stacks = readers, before, stacks
-        self._uses = Counter(before.values())  # how many stretches go on with the stack of each
+        self._uses = Counter(each.place for each in before.values())  # how many stretches go on with the stack of each
         self._left: set[Place] = set()  # stretches that were read and whose stacks are kept
         self._splitters = [Splitter() for _ in readers]
         self._pieces = [splitter.pieces(reader) for splitter, reader in zip(self._splitters, readers, strict=True)]
@@ -85,16 +85,22 @@ class _Cores:
             waiting = {idx for idx in waiting if self._next[idx] is not None}
         yield from self._stacks.counted()
 
-    def _go_on(self, before: Place | None, tid: int) -> None:
-        if before is not None:
-            self._uses[before] -= 1
-            if not self._uses[before]:
-                self._left.discard(before)
-        self._stacks.go_on(before, tid, is_wanted_again=before is not None and self._uses[before] > 0)
+    def _go_on(self, before: Before | None, tid: int) -> None:
+        if before is None:
+            self._stacks.go_on(None, tid)
+            return
+        place = before.place
+        has_all = all(self._stacks.has_on_top(place, left) for left in before.needs)
+        self._uses[place] -= 1
+        if not self._uses[place]:
+            self._left.discard(place)
+        self._stacks.go_on(place, tid, is_wanted_again=self._uses[place] > 0)
+        if not has_all:
+            self._stacks.go_on(None, tid)
 
     def _may_go_on(self, idx: int) -> bool:
         before = self._before.get((idx, self._splitters[idx].number))
-        return before is None or before in self._left
+        return before is None or before.place in self._left
 
     def _follow(self, idx: int) -> Iterator[Sample]:
         """Read a file, up to a stretch that has to wait."""

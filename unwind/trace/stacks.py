@@ -19,6 +19,7 @@ from unwind.trace import stack_columns as s
 from unwind.trace._stacks import follow, refill_sites
 from unwind.trace.decode import DecodeCache
 from unwind.trace.reader import TraceReader, zeros
+from unwind.trace.stretches import Left, same_slot
 
 _FIRST_ROOM = 1 << 10
 _MOST_FRAMES = 1 << 16  # of a stack; the outermost half of a deeper one is forgotten
@@ -118,6 +119,21 @@ class TraceStacks:
             state[each] = value
         self._frames.cast("B")[: len(frames)] = frames
         state[s.TID] = tid
+
+    def has_on_top(self, key: Hashable, left: Sequence[Left]) -> bool:
+        """Return whether the stack that was kept under a key has some frames on top, the innermost first."""
+        values, kept = self._waiting.get(key, (_NO_VALUES, b""))
+        frames = memoryview(kept).cast("Q")
+        depth, hidden = values[_OF_THREAD.index(s.DEPTH)], values[_OF_THREAD.index(s.HIDDEN)]
+        if depth - hidden < len(left):
+            return False
+        for idx, each in enumerate(left):
+            row = s.FRAME_WIDTH * (depth - 1 - idx)
+            if frames[row + s.FRAME_IS_SIGNAL] or frames[row + s.FRAME_RETURN] != each.address:
+                return False
+            if not same_slot(each.slot, frames[row + s.FRAME_SLOT]):
+                return False
+        return True
 
     def _deeper(self, frames: memoryview) -> memoryview:
         """Return the frames with room for more; the outermost half is forgotten if there are too many."""

@@ -25,12 +25,17 @@ from __future__ import annotations
     IS_UNEVEN,  # whether it can have left another stack than it began with, whatever the next fields say
     OPEN,  # how many of its calls have not returned
     LEFT,  # how many frames that it began with it has returned from
+    AFTER,  # of AFTER_: what the latest instruction was
+    EXPECTED,  # where the latest return reads its address; 0: not known
     FIRST_OPEN,  # where they return to, the outermost first; with INDIRECT
-) = range(20)
+) = range(22)
 
 MOST_CALLS = 64
-FIRST_LEFT = FIRST_OPEN + MOST_CALLS  # where they returned to, in order
-STATE_WIDTH = FIRST_LEFT + MOST_CALLS
+FIRST_OPEN_SLOT = FIRST_OPEN + MOST_CALLS  # where these return addresses were stored; 0: not known
+FIRST_LEFT = FIRST_OPEN_SLOT + MOST_CALLS  # where they returned to, in order
+FIRST_LEFT_SLOT = FIRST_LEFT + MOST_CALLS  # where these return addresses were read; 0: not known
+STATE_WIDTH = FIRST_LEFT_SLOT + MOST_CALLS
 INDIRECT = 1 << 63
+NO_CALL, AFTER_CALL, AFTER_RETURN, AFTER_LEAVING = range(4)
 
 NO_PLACE, KNOWN_PLACE, SOME_PLACE = range(3)

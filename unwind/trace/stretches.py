@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from unwind.trace import columns as c
 from unwind.trace import layout as k
@@ -18,11 +19,18 @@ from unwind.trace._stretches import next_stretch
 from unwind.trace.decode import DecodeCache, code_bytes, machine_of
 from unwind.trace.reader import TraceReader, zeros
 
-WANTED = c.KEEP_INSTRUCTIONS | c.KEEP_MARKERS
+WANTED = c.KEEP_INSTRUCTIONS | c.KEEP_DATA | c.KEEP_MARKERS
 _OF_FILE = t.TID, t.PID, t.IS_IDLE, t.CPU, t.HAS_SEVERAL_CPUS
 _RELATIVE = k.DIRECT_JUMP, k.DIRECT_CALL, k.TAKEN_JUMP
 _ABSOLUTE = k.INDIRECT_JUMP, k.INDIRECT_CALL, k.RETURN
 _NEXT = k.INSTRUCTION, k.UNTAKEN_JUMP
+
+
+class Left(NamedTuple):
+    """A frame that a stretch began with and has returned from."""
+
+    address: int  # to which it returned
+    slot: int  # where that stood on the stack; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,8 @@ class Stretch:
     first_time: int  # 0: it has no time
     last_time: int
     is_last: bool  # the thread has ended
-    is_level: bool  # it has left the stack as it was
+    is_level: bool  # it has left the stack as it was, if that had on top what it has left
+    left: tuple[Left, ...] = ()  # what it returned from, the innermost first, and called again
 
 
 class Splitter:
@@ -100,7 +109,9 @@ class _Followers:
         first = state[t.FIRST_ADDRESS] if state[t.FIRST] == t.KNOWN_PLACE else None
         following = self._following(state) if state[t.LAST] == t.KNOWN_PLACE else ()
         times, is_last = (state[t.FIRST_TIME], state[t.LAST_TIME]), state[t.HAS_EXIT] != 0
-        found.append(Stretch(splitter.number, splitter.thread, first, following, *times, is_last, _is_level(state)))
+        is_level = _is_level(state)
+        left = tuple(_calls(state, t.FIRST_LEFT, t.FIRST_LEFT_SLOT, state[t.LEFT])) if is_level else ()
+        found.append(Stretch(splitter.number, splitter.thread, first, following, *times, is_last, is_level, left))
 
     def _following(self, state: memoryview) -> tuple[int, ...]:
         """Return where the instruction after the last one of a stretch can be."""
@@ -135,4 +146,16 @@ def _is_level(state: memoryview) -> bool:
     count = state[t.OPEN]
     if state[t.IS_UNEVEN] or count != state[t.LEFT]:
         return False
-    return all(state[t.FIRST_OPEN + row] == state[t.FIRST_LEFT + count - 1 - row] for row in range(count))
+    opened = reversed(_calls(state, t.FIRST_OPEN, t.FIRST_OPEN_SLOT, count))
+    left = _calls(state, t.FIRST_LEFT, t.FIRST_LEFT_SLOT, count)
+    pairs = zip(opened, left, strict=True)
+    return all(one.address == other.address and same_slot(one.slot, other.slot) for one, other in pairs)
+
+
+def same_slot(one: int, other: int) -> bool:
+    """Return whether two places of a return address may be the same; 0: it is not known."""
+    return not one or not other or one == other
+
+
+def _calls(state: memoryview, first: int, first_slot: int, count: int) -> list[Left]:
+    return [Left(state[first + row], state[first_slot + row]) for row in range(count)]

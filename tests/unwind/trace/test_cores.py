@@ -186,6 +186,38 @@ def test_where_nothing_says_what_a_thread_ran_before_a_line_says_so(
     assert "2 of 2 times nothing says where a thread that goes on was before" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("back", "slot", "is_same"), [(0x205, STACK - 16, True), (0x405, STACK - 16, False), (0x205, STACK + 999, False)]
+)
+def test_a_thread_that_changes_between_stacks(back: int, slot: int, is_same: bool, tmp_path: Path) -> None:
+    """Nothing says in which order it returned from 0x301, three times; to the caller before, or on another stack."""
+    files = [str(tmp_path / f"drmemtrace.core.{core}.trace") for core in range(2)]
+    with TraceWriter(files[0], filetype=FILETYPE) as first, TraceWriter(files[1], filetype=FILETYPE) as second:
+        for core, trace in enumerate((first, second)):
+            trace.begin(6, 1, START, core)
+            trace.thread(5, 1)
+        for at, target, where in ((0x100, 0x200, STACK), (0x200, 0x300, STACK - 16)):
+            first.instruction(k.DIRECT_CALL, at, b"\xe8" + (target - at - 5).to_bytes(4, "little"))
+            first.data(k.WRITE, where, 8)
+        first.instruction(k.INSTRUCTION, 0x300, NOP)
+        first.thread(6, 1)
+        first.thread(5, 1)
+        for trace in (first, second, second):
+            trace.instruction(k.RETURN, 0x301, RET, back)
+            trace.data(k.READ, slot, 8)
+            trace.instruction(k.DIRECT_JUMP, back, b"\xeb\xf9")
+            trace.instruction(k.DIRECT_CALL, back - 5, b"\xe8" + (0x300 - back).to_bytes(4, "little", signed=True))
+            trace.data(k.WRITE, slot, 8)
+            trace.instruction(k.INSTRUCTION, 0x300, NOP)
+            trace.thread(6, 1)
+            trace.thread(5, 1)
+        second.instruction(k.INSTRUCTION, 0x301, NOP)
+        second.record(k.THREAD_EXIT, 4, 5)
+    counts = counted(files)
+    returns = {stack: count for stack, count in counts.items() if stack[0] == 0x301}
+    assert returns == ({(0x301, 0x205, 0x105): 4} if is_same else {(0x301,): 4})
+
+
 def level(tmp_path: Path, run: Callable[[TraceWriter], None]) -> bool:
     path = tmp_path / "a.trace"
     with TraceWriter(str(path), filetype=FILETYPE) as trace:
@@ -205,6 +237,21 @@ def test_what_leaves_the_stack_as_it_was(tmp_path: Path, build: Any) -> None:
     def waits(trace: TraceWriter, kind: int = k.DIRECT_CALL, back: int = 0x105) -> None:
         trace.instruction(k.RETURN, 0x200, RET, back)
         trace.instruction(kind, 0x100, call if kind == k.DIRECT_CALL else call_slot + b"\x66\x90", 0x200)
+
+    def waits_at(trace: TraceWriter, slot: int) -> None:
+        trace.instruction(k.RETURN, 0x200, RET, 0x105)
+        trace.data(k.READ, STACK, 8)
+        trace.instruction(k.DIRECT_CALL, 0x100, call)
+        trace.data(k.WRITE, slot, 8)
+
+    def calls_at(trace: TraceWriter, slot: int) -> None:
+        trace.instruction(k.INDIRECT_CALL, 0x100, call_slot + b"\x66\x90", 0x200)
+        trace.data(k.READ, 0x3010, 8)
+        trace.data(k.WRITE, STACK, 8)
+        trace.instruction(k.INSTRUCTION, 0x200, NOP)
+        trace.data(k.WRITE, STACK + 99, 8)
+        trace.instruction(k.RETURN, 0x201, RET, 0x105)
+        trace.data(k.READ, slot, 8)
 
     def jumps(trace: TraceWriter) -> None:
         trace.instruction(k.INDIRECT_JUMP, 0x100, b"\xff\xe0", 0x200)
@@ -233,6 +280,9 @@ def test_what_leaves_the_stack_as_it_was(tmp_path: Path, build: Any) -> None:
     for run in (jumps, leaves_otherwise, is_interrupted, goes_deep):
         assert not level(tmp_path, run)
     assert not level(tmp_path, lambda trace: waits(trace, back=0x305))
+    for on_a_stack in (waits_at, calls_at):
+        assert level(tmp_path, lambda trace, run=on_a_stack: run(trace, STACK))  # type: ignore[misc]
+        assert not level(tmp_path, lambda trace, run=on_a_stack: run(trace, STACK + 0x1000))  # type: ignore[misc]
     # another function may be called there, as of another object
     assert not level(tmp_path, lambda trace: waits(trace, k.INDIRECT_CALL))
     assert not level(tmp_path, lambda trace: trace.instruction(k.RETURN, 0x200, RET, 0x105))

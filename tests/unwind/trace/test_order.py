@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from unwind.trace import order
-from unwind.trace.order import Place, predecessors
-from unwind.trace.stretches import Stretch
+from unwind.trace.order import Before, Place, predecessors
+from unwind.trace.stretches import Left, Stretch
 
 
 def stretch(
@@ -24,6 +25,10 @@ def stretch(
 ) -> Stretch:
     goes_on = (following,) if following else ()
     return Stretch(number, (1, tid), first, goes_on, *times, is_last, is_level)
+
+
+def places(files: Sequence[Sequence[Stretch]], has_times: bool = False) -> dict[Place, Place]:
+    return {place: before.place for place, before in predecessors(files, has_times).items()}
 
 
 def orders(files: Sequence[Sequence[Stretch]], done: tuple[Place, ...] = ()) -> Iterator[tuple[Place, ...]]:
@@ -41,12 +46,12 @@ def orders(files: Sequence[Sequence[Stretch]], done: tuple[Place, ...] = ()) -> 
 
 def test_a_thread_goes_on_where_it_was() -> None:
     files = [[stretch(0, 0x10, 0x20), stretch(2, 0x90, 0x99)], [stretch(1, 0x20, 0x50), stretch(4, 0x50, 0x90)]]
-    assert predecessors(files, False) == {(1, 1): (0, 0), (1, 4): (1, 1), (0, 2): (1, 4)}
+    assert places(files) == {(1, 1): (0, 0), (1, 4): (1, 1), (0, 2): (1, 4)}
 
 
 def test_threads_are_told_apart() -> None:
     files = [[stretch(0, 0x10, 0x20), stretch(1, 0x10, 0x20, tid=6)], [stretch(0, 0x20, 9, tid=6), stretch(1, 0x20, 9)]]
-    assert predecessors(files, False) == {(1, 0): (0, 1), (1, 1): (0, 0)}
+    assert places(files) == {(1, 0): (0, 1), (1, 1): (0, 0)}
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -62,7 +67,7 @@ def test_what_is_found_is_so_in_all_orders(seed: int) -> None:
         )
         at = following
     rows = {(idx, each.number): (idx, row) for idx, file in enumerate(files) for row, each in enumerate(file)}
-    found = {rows[place]: rows[before] for place, before in predecessors(files, False).items()}
+    found = {rows[place]: rows[before] for place, before in places(files).items()}
     every = list(orders(files))
     assert every
     common = set.intersection(*({*zip(one[1:], one, strict=False)} for one in every))
@@ -77,8 +82,16 @@ def test_the_order_of_stretches_that_leave_the_stack_as_it_was_does_not_matter()
         ]
 
     first = 0, 0
-    assert predecessors(files(True), False) == {(0, 1): first, (1, 0): first, (0, 2): first, (1, 1): (0, 2)}
-    assert predecessors(files(False), False) == {(1, 1): (0, 2)}
+    assert places(files(True)) == {(0, 1): first, (1, 0): first, (0, 2): first, (1, 1): (0, 2)}
+    assert places(files(False)) == {(1, 1): (0, 2)}
+
+
+def test_what_stretches_have_returned_from_must_be_on_the_stack() -> None:
+    left = (Left(0x105, 0x7FF0), Left(0x205, 0x7FF8))
+    again = stretch(1, 0x20, 0x20, is_level=True)
+    files = [[stretch(0, 0x10, 0x20), replace(again, left=left)], [again, stretch(2, 0x20, 0x30, is_last=True)]]
+    before = Before((0, 0), frozenset({left}))
+    assert predecessors(files, False) == {(0, 1): before, (1, 1): before, (1, 2): before}
 
 
 def test_times_at_which_threads_ran_decide() -> None:
@@ -86,7 +99,7 @@ def test_times_at_which_threads_ran_decide() -> None:
         [stretch(0, 0x10, 0x20, times=(1, 2)), stretch(1, 0x20, 0x20, times=(7, 8))],
         [stretch(0, 0x20, 0x20, times=(3, 6))],
     ]
-    assert predecessors(files, True) == {(1, 0): (0, 0), (0, 1): (1, 0)}
+    assert places(files, True) == {(1, 0): (0, 0), (0, 1): (1, 0)}
     assert predecessors(files, False) == {}
 
 
