@@ -232,9 +232,10 @@ def _mark(kind: u64, value: u64, state: u64[::1]) -> u64:
             return c.BAD_ORDINAL
         state[c.IS_SEEN] = 0
     elif kind == k.TIMESTAMP:
-        if copies == 0 and value >= state[c.TIME_LIMIT]:
-            return c.AT_LIMIT
-        state[c.TIME] = value
+        if value != c.NO_TIME:
+            if copies == 0 and value >= state[c.TIME_LIMIT]:
+                return c.AT_LIMIT
+            state[c.TIME] = value
         state[c.IS_SEEN] = copies == 0
     elif kind == k.CPU_ID:
         state[c.CPU] = value

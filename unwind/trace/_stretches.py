@@ -78,7 +78,7 @@ def next_stretch(rows: cython.const[u64][:, ::1], start: cython.size_t, state: u
                     state[t.LAST_TIME] = address
                 elif size == k.SYSCALL:
                     state[t.WAS_CALL_OF_SYSTEM] = 1
-                elif size == k.CPU_ID:
+                elif size == k.CPU_ID and address != c.NO_TIME:
                     if state[t.CPU] != 0 and state[t.CPU] != address + 1:
                         state[t.HAS_SEVERAL_CPUS] = 1
                     state[t.CPU] = address + 1

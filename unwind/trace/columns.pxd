@@ -47,6 +47,7 @@ cdef enum:
     END_OF_TRACE = 0xffffffffffffffff
     CHUNK_MASK = 0xffffffff
     LAST_ADDRESS = 0xffffffffffffffff
+    NO_TIME = 0xffffffffffffffff
     KEEP_INSTRUCTIONS = 0x1
     KEEP_DATA = 0x2
     KEEP_MARKERS = 0x4

@@ -16,11 +16,13 @@ from tests.support.paths import ROOT
 from tests.support.traces import NOP, RET, START, SYSCALL
 from unwind.samples.recording import RecordedModule, RecordedProcess
 from unwind.trace import _stretches, stretches
+from unwind.trace import columns as c
 from unwind.trace import layout as k
 from unwind.trace.container import TraceFile, trace_files
 from unwind.trace.cores import samples_of_cores
 from unwind.trace.reader import TraceReader
 from unwind.trace.recording import recording_of
+from unwind.trace.seek import seek_time
 from unwind.trace.stacks import TraceStacks
 from unwind.trace.stretches import WANTED, find_stretches
 from unwind.trace.writer import TraceWriter
@@ -286,6 +288,31 @@ def test_what_leaves_the_stack_as_it_was(tmp_path: Path, build: Any) -> None:
     # another function may be called there, as of another object
     assert not level(tmp_path, lambda trace: waits(trace, k.INDIRECT_CALL))
     assert not level(tmp_path, lambda trace: trace.instruction(k.RETURN, 0x200, RET, 0x105))
+
+
+def test_a_core_on_which_nothing_ran_at_first(tmp_path: Path, build: Any) -> None:
+    files = [str(tmp_path / f"drmemtrace.core.{core}.trace") for core in range(3)]
+    for core, path in enumerate(files):
+        with TraceWriter(path, filetype=FILETYPE) as trace:
+            if core:
+                trace.begin((1 << 64) - 2, 0, (1 << 64) - 1, (1 << 64) - 1)  # as record_filter of DynamoRIO writes it
+                trace.marker(k.CORE_IDLE, 0)
+            if core < 2:
+                trace.begin(5 + core, 1, START, core)
+                trace.instruction(k.DIRECT_CALL, 0x100, b"\xe8\xfb\x00\x00\x00")
+                trace.instruction(k.INSTRUCTION, 0x200, NOP)
+                trace.record(k.THREAD_EXIT, 4, 5 + core)
+            if core == 1:
+                trace.record(k.FOOTER, 0, 0)
+                trace.marker(k.CORE_IDLE, 0)
+    for path in files:
+        with TraceFile(path) as file:
+            assert not find_stretches(TraceReader(file, WANTED))[1]
+    assert counted(files) == {(0x100,): 2, (0x200, 0x105): 2}
+    with TraceFile(files[1]) as file:
+        reader = TraceReader(file)
+        seek_time(reader, START)
+        assert reader.state[c.TIME] == 0 and sum(len(rows) for rows in reader.rows()) == 8
 
 
 def test_a_call_of_the_system_may_begin_again(tmp_path: Path) -> None:
