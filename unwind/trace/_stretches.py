@@ -8,6 +8,7 @@ Most stretches leave the stack as it was: a thread that waits returns from where
 the trace has them, tell stacks apart between which the thread has changed.
 
 A stretch begins with a THREAD record, or where the core begins to wait: the thread may run elsewhere before it goes on.
+Not all versions of DynamoRIO write that a core waited; then the thread goes on at another place than where it was.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ def next_stretch(rows: cython.const[u64][:, ::1], start: cython.size_t, state: u
                 state[t.LAST_WHAT] = what
                 state[t.LAST_ADDRESS] = address
             elif k.INSTRUCTION <= kind <= k.RETURN or kind == k.SYSENTER or kind >= k.TAKEN_JUMP:
+                if state[t.LAST] == t.KNOWN_PLACE and _is_gap(address, state):
+                    break
                 if state[t.FIRST] == t.NO_PLACE:
                     state[t.FIRST] = t.KNOWN_PLACE
                     state[t.FIRST_ADDRESS] = address
@@ -113,6 +116,20 @@ def next_stretch(rows: cython.const[u64][:, ::1], start: cython.size_t, state: u
             state[t.HAS_BEGUN] = 1
             row += 1
     return row
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_gap(address: u64, state: u64[::1]) -> cython.bint:
+    """Return whether an instruction cannot be the next one."""
+    what: u64 = state[t.LAST_WHAT]
+    kind: u64 = what & c.TYPE_MASK
+    if kind == k.INDIRECT_JUMP or kind == k.INDIRECT_CALL or kind == k.RETURN:
+        return state[t.LAST_TARGET] != 0 and state[t.LAST_TARGET] != address
+    if state[t.WAS_CALL_OF_SYSTEM] != 0 or (kind != k.INSTRUCTION and kind != k.UNTAKEN_JUMP):
+        return False
+    return address != state[t.LAST_ADDRESS] + (what >> c.SIZE_SHIFT & 0xFFFF)
 
 
 @cython.cfunc

@@ -137,6 +137,21 @@ def test_a_core_that_waited_goes_on_with_what_ran_elsewhere(tmp_path: Path) -> N
     assert counted(files) == {(0x100,): 1, (0x200, 0x105): 1, (0x201, 0x105): 1, (0x105,): 1, (0x200, 0x10A): 1}
 
 
+@pytest.mark.parametrize("code", [NOP, RET])
+def test_a_thread_that_goes_on_elsewhere_has_run_on_another_core(code: bytes, tmp_path: Path, build: Any) -> None:
+    path = str(tmp_path / "drmemtrace.core.0.trace")
+    with TraceWriter(path, filetype=FILETYPE) as trace:
+        trace.begin(5, 1, START)
+        trace.instruction(k.DIRECT_CALL, 0x100, b"\xe8\xfb\x00\x00\x00")
+        if code == NOP:
+            trace.instruction(k.INSTRUCTION, 0x200, NOP)
+        else:
+            trace.instruction(k.RETURN, 0x200, RET, 0x105)
+        trace.instruction(k.INSTRUCTION, 0x300, NOP)
+        trace.record(k.THREAD_EXIT, 4, 5)
+    assert counted([path]) == {(0x100,): 1, (0x200, 0x105): 1, (0x300,): 1}
+
+
 @pytest.mark.parametrize(("chosen", "is_whole"), [([0], False), ([1], True)])
 def test_without_all_cores_a_thread_that_moved_has_no_callers(
     chosen: list[int], is_whole: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -238,11 +253,13 @@ def test_what_leaves_the_stack_as_it_was(tmp_path: Path, build: Any) -> None:
 
     def waits(trace: TraceWriter, kind: int = k.DIRECT_CALL, back: int = 0x105) -> None:
         trace.instruction(k.RETURN, 0x200, RET, back)
+        trace.instruction(k.DIRECT_JUMP, back, b"\xeb\xf9")
         trace.instruction(kind, 0x100, call if kind == k.DIRECT_CALL else call_slot + b"\x66\x90", 0x200)
 
     def waits_at(trace: TraceWriter, slot: int) -> None:
         trace.instruction(k.RETURN, 0x200, RET, 0x105)
         trace.data(k.READ, STACK, 8)
+        trace.instruction(k.DIRECT_JUMP, 0x105, b"\xeb\xf9")
         trace.instruction(k.DIRECT_CALL, 0x100, call)
         trace.data(k.WRITE, slot, 8)
 
@@ -273,9 +290,9 @@ def test_what_leaves_the_stack_as_it_was(tmp_path: Path, build: Any) -> None:
 
     def goes_deep(trace: TraceWriter) -> None:
         for _ in range(65):
-            trace.instruction(k.DIRECT_CALL, 0x100, call)
+            trace.instruction(k.DIRECT_CALL, 0x1FB, b"\xe8" + bytes(4))
         for _ in range(65):
-            trace.instruction(k.RETURN, 0x200, RET, 0x105)
+            trace.instruction(k.RETURN, 0x200, RET, 0x200)
 
     for run in (calls, waits, jumps_in_a_call):
         assert level(tmp_path, run)
