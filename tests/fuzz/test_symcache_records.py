@@ -25,7 +25,7 @@ EDGES = [value.to_bytes(8, "little") for value in (0, 1, 2**31, 2**32 - 1, 2**32
 
 
 @cache
-def original() -> dict[str, bytes]:
+def original() -> dict[str, bytes | bytearray]:
     with Image.open(SHOP) as image:
         return build_sections(image)
 
@@ -50,7 +50,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     return bytes(out if rng.random() < 0.95 else out[: rng.randrange(len(out) + 1)])
 
 
-def exercise(sections: dict[str, bytes], vaddrs: list[int]) -> int:
+def exercise(sections: dict[str, bytes | bytearray], vaddrs: list[int]) -> int:
     """Ask all kinds of questions; how many were refused."""
     refused = 0
     try:
@@ -90,7 +90,7 @@ def test_sections_that_break_their_format() -> None:
         if is_watched:
             tracemalloc.start()
         begin = time.process_time()
-        refused += exercise({**sections, name: mutated(rng, sections[name])}, vaddrs) > 0
+        refused += exercise({**sections, name: mutated(rng, bytes(sections[name]))}, vaddrs) > 0
         assert time.process_time() - begin < 5
         if is_watched:
             _, peak_bytes = tracemalloc.get_traced_memory()
@@ -129,7 +129,7 @@ def test_hostile_records() -> None:
 class _Damaged(Image):
     """An image some of whose sections read otherwise."""
 
-    replaced: dict[str, bytes]
+    replaced: dict[str, bytes | bytearray]
 
     def contents(self, section: object) -> memoryview:
         name = section if isinstance(section, str) else section.name  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from unwind.symcache.reader.symcache import SymCache
 HEAD = Head(Identity(2, bytes(20)), bytes(16), 62, COMPLETE)
 
 
-def packed(sections: Mapping[str, bytes], *, is_complete: bool = True) -> SymCache:
+def packed(sections: Mapping[str, bytes | bytearray], *, is_complete: bool = True) -> SymCache:
     """The cache of some sections."""
     head = HEAD if is_complete else HEAD._replace(flags=0)
     return SymCache(Container(memoryview(b"".join(pack(head, sections, {}))), "cache"))

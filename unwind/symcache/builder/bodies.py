@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.columns import I64, U64
+from icf.columns import I64, U64, Mask
 from icf.dwarf.inlines import Ranges
 from icf.elf.image import Image
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR
-from icf.model import FoldClass
+from icf.model import ClassFlag, FoldClass
 from icf.tables.icftable import parse_icf
 from icf.tables.place import ICF, file_with_tables, has_tables
 from unwind.program.functions import SymbolFunctions
@@ -37,6 +37,14 @@ class Bodies(NamedTuple):
     function: I64  # row of `Ranges` if no symbol and no table names it, else -1
     folds: dict[int, FoldClass]  # by row: those of the tables, and those of several symbols
     are_all_named: bool  # whether a body with one symbol can have no other members
+
+    @property
+    def is_complete(self) -> Mask:
+        """Whether a body can have no other members than those that are known."""
+        found = np.full(len(self.start), self.are_all_named, np.bool_)
+        for row, fold in self.folds.items():
+            found[row] = bool(fold.flags & ClassFlag.MEMBERS_COMPLETE)
+        return found
 
 
 def find_bodies(image: Image, ranges: Ranges | None, classes: list[FoldClass] | None = None) -> Bodies:

@@ -22,13 +22,13 @@ from unwind.symcache.builder.bodies import bodies_at, find_bodies
 from unwind.symcache.builder.claims import find_claims
 from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.payloads import encode_payloads
-from unwind.symcache.builder.sections import make_sections
+from unwind.symcache.builder.sections import make_sections, number_members
 from unwind.symcache.builder.selfcheck import check_sections
 
 
 def build_sections(
     image: Image, wanted: Collection[int] | None = None, classes: list[FoldClass] | None = None
-) -> dict[str, bytes]:
+) -> dict[str, bytes | bytearray]:
     """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses.
 
     `classes`: the fold classes of the image; None: those of its tables.
@@ -43,8 +43,12 @@ def build_sections(
         bodies, nowhere = bodies_at(bodies, sorted(set(wanted)))
     names = Names(image, debug)
     claims = find_claims(image, debug, scan, bodies, names)
+    is_complete, bodies = bodies.is_complete, bodies._replace(folds={})  # from here on the claims have their members
     encoded = encode_payloads(image, debug, scan, bodies, claims, names)
-    sections = make_sections(bodies, claims, encoded, names, nowhere)
+    members = number_members(claims, names, len(bodies.start))
+    names.forget_sources()
+    del debug, scan, claims
+    sections = make_sections(bodies, is_complete, members, encoded, names, nowhere)
     check_sections(sections, image.path)
     return sections
 

@@ -15,14 +15,6 @@ _NO_ROWS = np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint32
 _JOB_ROWS = 1 << 14  # claims that are encoded at a time
 
 
-class Encoded(NamedTuple):
-    """The parts that the sections are made of."""
-
-    payloads: list[bytes]  # by claim
-    column_bytes: int  # so many bytes of them are columns
-    files: list[str]  # paths by number
-
-
 class Choices(NamedTuple):
     """For each claim its line table, and rows of that; table -1 for none, no rows for none."""
 

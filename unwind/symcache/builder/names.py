@@ -34,7 +34,7 @@ class Names:
     def __init__(self, image: Image | None, debug: DebugInfo | None) -> None:
         self._symbols = image.symbols if image is not None else None
         self._debug = debug
-        self._texts: list[str] = []
+        self._texts = bytearray(b"\0")  # each with its NUL
         self._known: list[tuple[U64, U32]] = []  # hashes, ascending, and the numbers; each half as long or less
         self._pending = [b""]
         self._blocks: list[bytes] = []
@@ -55,10 +55,17 @@ class Names:
             self._pending = []
         return self._blocks
 
+    def forget_sources(self) -> None:
+        """Free what names were read from; none may be numbered afterwards."""
+        self._debug = self._symbols = None
+        self._texts.clear()
+        self._known.clear()
+
     def of_text(self, text: str) -> int:
         """Return the reference of a text."""
-        self._texts.append(text)
-        return int(_TEXT) | len(self._texts) - 1
+        start = len(self._texts)
+        self._texts += text.encode("utf-8", "surrogateescape") + b"\0"
+        return int(_TEXT) | start
 
     def of_symbols(self, rows: I64) -> U64:
         """Return the references of the names of symbols, without versions (`fopen@@GLIBC_2.2.5`)."""
@@ -90,7 +97,8 @@ class Names:
         if kind == _SYMBOL and self._symbols is not None:
             name = string_at(self._symbols.strtab, reference & _OFFSET) or b""
             return name.partition(b"@")[0] if self._symbols.has_versions else name
-        return self._texts[reference & _OFFSET].encode("utf-8", "surrogateescape")
+        start = reference & _OFFSET
+        return bytes(self._texts[start : self._texts.index(0, start)])
 
     def _read(self, references: U64) -> tuple[U64, list[bytes]]:
         """Return the hashes of ascending references, and the names of those into the debug information."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -14,9 +13,10 @@ from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
+from unwind.symcache.builder.encoded import Encoded
 from unwind.symcache.builder.group import Group, Source
 from unwind.symcache.builder.groups import each_group
-from unwind.symcache.builder.job import Encoded, Job
+from unwind.symcache.builder.job import Job
 from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.paths import Paths
 from unwind.symcache.builder.trees import Trees
@@ -29,22 +29,21 @@ def encode_payloads(
     image: Image, debug: DebugInfo | None, scan: InlineScan | None, bodies: Bodies, claims: Claims, names: Names
 ) -> Encoded:
     """Return each claim encoded, and the numbers of files; `scan` has no nodes."""
-    payloads = [b""] * len(claims.body)
+    encoded = Encoded(len(claims.body))
     if debug is None or scan is None:
-        return Encoded(payloads, 0, [""])
+        return encoded
     described = _affordable(scan.functions, np.maximum(claims.function, claims.lost))
     claims = claims._replace(function=np.minimum(claims.function, described), lost=np.minimum(claims.lost, described))
     best, paths = np.zeros(len(described), np.uint64), Paths()
     source = Source(image, debug, scan.functions, bodies, claims, described, paths, best)
-    column_counts = np.zeros(len(described), np.int64)
     for group in each_group(source):
-        for row, payload, column_bytes in _encode_group(debug, bodies, names, group):
-            payloads[row], column_counts[row] = payload, column_bytes
-    return Encoded(payloads, int(column_counts.sum()), paths.paths)
+        _encode_group(debug, bodies, names, group, encoded)
+    encoded.files = paths.paths
+    return encoded
 
 
-def _encode_group(debug: DebugInfo, bodies: Bodies, names: Names, group: Group) -> Iterator[tuple[int, bytes, int]]:
-    """Yield the claims of a group, their payloads, and how many bytes of these are columns."""
+def _encode_group(debug: DebugInfo, bodies: Bodies, names: Names, group: Group, encoded: Encoded) -> None:
+    """Encode the claims of a group."""
     all_rows, claims, described, scan, lines, chooser, choices, own_count = group
     tree, placed = find_twins(debug, scan, bodies, claims, lines, chooser, choices)
     choices.last_row[(tree < 0) & (claims.lost >= 0)] = 0  # without the calls nothing shows whose a line is
@@ -54,9 +53,12 @@ def _encode_group(debug: DebugInfo, bodies: Bodies, names: Names, group: Group) 
     start, end = bodies.start[claims.body], bodies.end[claims.body]
     job = Job(start, end, described, tree, trees, lines.tables, lines.file_maps, choices)
     jobs = list(job.parts(own_count))
+    payloads: list[bytes] = []
     with ThreadPoolExecutor(thread_count()) as pool:
-        for rows, found in zip(jobs, pool.map(job.run, jobs), strict=True):
-            yield from zip(all_rows[rows].tolist(), *found, strict=True)
+        for found, column_counts in pool.map(job.run, jobs):
+            payloads += found
+            encoded.column_bytes += sum(column_counts)
+    encoded.add([row for rows in jobs for row in all_rows[rows].tolist()], payloads)
 
 
 def _affordable(functions: TreeFunctions, function: I64) -> I64:

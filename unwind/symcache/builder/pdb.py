@@ -20,14 +20,15 @@ from icf.pe.classes import code_ranges, fold_class
 from icf.pe.image import PeImage
 from unwind.symcache.builder.bodies import Bodies, bodies_at
 from unwind.symcache.builder.claims import Claims
-from unwind.symcache.builder.job import Choices, Encoded, Job
+from unwind.symcache.builder.encoded import Encoded
+from unwind.symcache.builder.job import Choices, Job
 from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.paths import Paths
-from unwind.symcache.builder.sections import make_sections
+from unwind.symcache.builder.sections import make_sections, number_members
 from unwind.symcache.builder.selfcheck import check_sections
 
 
-def build_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, bytes]:
+def build_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, bytes | bytearray]:
     """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses.
 
     Without a PDB there are no bodies.
@@ -55,10 +56,11 @@ def build_sections(image: PeImage, wanted: Collection[int] | None = None) -> dic
         row_of,
         np.full(len(flat), -1, np.int64),
     )
-    encoded = Encoded([b""] * len(flat), 0, [""])
+    encoded = Encoded(len(flat))
     if image.pdb is not None and procedures is not None:
         encoded = _encode(image.pdb, procedures, bodies, claims, names)
-    sections = make_sections(bodies, claims, encoded, names, nowhere)
+    numbered = number_members(claims, names, len(bodies.start))
+    sections = make_sections(bodies, bodies.is_complete, numbered, encoded, names, nowhere)
     check_sections(sections, image.path)
     return sections
 
@@ -97,7 +99,7 @@ class _Rows(NamedTuple):
 
 def _encode(pdb: Pdb, procedures: Procedures, bodies: Bodies, claims: Claims, names: Names) -> Encoded:
     """Return the payload of each claim that has a procedure record."""
-    payloads, paths, column_bytes = [b""] * len(claims.body), Paths(), 0
+    encoded, paths = Encoded(len(claims.body)), Paths()
     described = np.flatnonzero(claims.function >= 0)
     described = described[np.argsort(claims.function[described], kind="stable")]
     of_module = procedures.module[claims.function[described]]
@@ -112,10 +114,11 @@ def _encode(pdb: Pdb, procedures: Procedures, bodies: Bodies, claims: Claims, na
         mine = claims.function[rows] - first_row[module]
         job = _job(pdb, module, found, symbols.procedures, mine, bodies, claims.body[rows], names, paths)
         for part in job.parts(len(rows)):
-            for at, payload, size_bytes in zip(part.tolist(), *job.run(part), strict=True):
-                payloads[int(rows[at])] = payload
-                column_bytes += size_bytes
-    return Encoded(payloads, column_bytes, paths.paths)
+            payloads, column_counts = job.run(part)
+            encoded.add(rows[part].tolist(), payloads)
+            encoded.column_bytes += sum(column_counts)
+    encoded.files = paths.paths
+    return encoded
 
 
 def _job(

@@ -12,7 +12,7 @@ from icf.tables.of_pe import find_side_table
 from unwind.symcache.builder import build, pdb
 
 
-def build_pe_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, bytes]:
+def build_pe_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, bytes | bytearray]:
     """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses."""
     if image.dwarf is None:
         return pdb.build_sections(image, wanted)

@@ -7,13 +7,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.columns import U32, U64
-from icf.model import ClassFlag
+from icf.columns import U32, U64, Mask
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
-from unwind.symcache.builder.job import Encoded
+from unwind.symcache.builder.encoded import Encoded
 from unwind.symcache.builder.names import Names
 from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED, put_uleb
+
+
+class Members(NamedTuple):
+    """One row for each member, by body; names are numbers."""
+
+    first: list[int]  # of each body its first row; after the last the number of rows
+    name: list[int]
+    flags: list[int]
+    aliases: dict[int, list[int]]  # by row
+
+
+def number_members(claims: Claims, names: Names, body_count: int) -> Members:
+    """Return the members of all bodies, with the numbers of their names."""
+    first = np.searchsorted(claims.body, np.arange(body_count + 1)).tolist()
+    numbers = names.number(claims.name).tolist()
+    texts = [text for row in claims.aliases for text in claims.aliases[row]]
+    found = iter(names.number(np.array(texts, np.uint64)).tolist())
+    aliases = {row: [next(found) for _ in of_row] for row, of_row in claims.aliases.items()}
+    return Members(first, numbers, claims.flags.tolist(), aliases)
 
 
 class _Entry(NamedTuple):
@@ -57,23 +75,22 @@ def _entries(bodies: Bodies) -> list[_Entry]:
 
 
 def make_sections(
-    bodies: Bodies, claims: Claims, encoded: Encoded, names: Names, nowhere: list[int]
-) -> dict[str, bytes]:
-    """Return the sections that `SymCache` reads; `nowhere` are addresses known to be in no function."""
+    bodies: Bodies, is_complete: Mask, members: Members, encoded: Encoded, names: Names, nowhere: list[int]
+) -> dict[str, bytes | bytearray]:
+    """Return the sections that `SymCache` reads; `nowhere` are addresses known to be in no function.
+
+    `is_complete`: the bodies whose members are all known.
+    """
     entries = sorted(_entries(bodies) + [_Entry(vaddr, 1, -1, False) for vaddr in nowhere])
     base = entries[0].start if entries else 0
     is_wide = bool(entries) and max(entry.start + entry.size_bytes for entry in entries) - base >= 1 << 32
     width: type[np.unsignedinteger] = np.uint64 if is_wide else np.uint32
-    first_claim = np.searchsorted(claims.body, np.arange(len(bodies.start) + 1)).tolist()
+    complete: list[bool] = is_complete.tolist()
     records = bytearray()
     infos = [0]
     symbols = array("Q")  # name << 32 | entry
     entry_of: dict[int, int] = {}
-    numbers, flags = names.number(claims.name).tolist(), claims.flags.tolist()
-    alias_rows = list(claims.aliases)
-    alias_texts = [text for row in alias_rows for text in claims.aliases[row]]
-    alias_numbers = iter(names.number(np.array(alias_texts, np.uint64)).tolist())
-    aliases_of = {row: [next(alias_numbers) for _ in claims.aliases[row]] for row in alias_rows}
+    first_claim, numbers, flags, aliases_of = members
     for number, (_, size_bytes, body, is_first) in enumerate(entries):
         if body < 0:  # known to be in no function
             put_uleb(records, 0)
@@ -86,13 +103,9 @@ def make_sections(
             continue
         entry_of[body] = number
         first, last = first_claim[body], first_claim[body + 1]
-        fold = bodies.folds.get(body)
-        is_known = bodies.are_all_named
-        if fold is not None:  # to compare flags takes longer than all else of a body
-            is_known = fold.flags is ClassFlag.MEMBERS_COMPLETE or bool(fold.flags & ClassFlag.MEMBERS_COMPLETE)
         whole_bytes = int(bodies.end[body]) - int(bodies.start[body])
         is_cut = whole_bytes != size_bytes
-        put_uleb(records, (last - first) << 3 | (SIZED if is_cut else 0) | (ALL_KNOWN if is_known else 0))
+        put_uleb(records, (last - first) << 3 | (SIZED if is_cut else 0) | (ALL_KNOWN if complete[body] else 0))
         if is_cut:
             put_uleb(records, whole_bytes)
         for claim in range(first, last):
@@ -104,13 +117,13 @@ def make_sections(
             for alias in aliases:
                 put_uleb(records, alias)
             symbols.extend(name << 32 | number for name in (numbers[claim], *aliases) if name)
-            payload, encoded.payloads[claim] = encoded.payloads[claim], b""  # it is in the records from here on
+            payload = encoded.take(claim)
             if claim != last - 1:
                 put_uleb(records, len(payload))
             records += payload
         infos.append(len(records))
     hashes, holders = _by_hash(names, np.array(symbols, np.uint64))
-    del symbols, entry_of, numbers, flags
+    del symbols, entry_of, members, numbers, flags
     files = _Files(encoded.files)
     blocks = names.blocks()
     name_offsets = np.cumsum([0, *map(len, blocks)]).astype(np.uint32).tobytes()
@@ -123,7 +136,7 @@ def make_sections(
         "starts": np.array([entry.start - base for entry in entries], width).tobytes(),
         "sizes": np.array([entry.size_bytes for entry in entries], width).tobytes(),
         "infos": np.array(infos, np.uint32).tobytes(),
-        "records": bytes(records),
+        "records": records,
         "names": all_names,
         "nameoff": name_offsets,
         "hashes": hashes.tobytes(),

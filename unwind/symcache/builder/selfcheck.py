@@ -15,7 +15,7 @@ from unwind.symcache.reader import columns as col
 from unwind.symcache.reader._decode import check_records
 
 
-def check_sections(sections: Mapping[str, bytes], path: str) -> None:
+def check_sections(sections: Mapping[str, bytes | bytearray], path: str) -> None:
     """Raise FormatError if `SymCache` refuses a record of these sections."""
     _, width, entry_count, name_count, *_ = META.unpack(sections["meta"])
     starts = np.frombuffer(sections["starts"], np.dtype(f"u{width}")).astype(np.uint64)
@@ -24,7 +24,7 @@ def check_sections(sections: Mapping[str, bytes], path: str) -> None:
     nodes, state = np.zeros((col.NODE_HEIGHT, 256), np.uint32), np.zeros(16, np.uint64)
     entry = 0
     while True:
-        entry = check_records(sections["records"], infos, entry, name_count, table, state, numbers, nodes)
+        entry = check_records(memoryview(sections["records"]), infos, entry, name_count, table, state, numbers, nodes)
         if entry == entry_count:
             return
         match int(state[col.NEED]):

@@ -239,7 +239,7 @@ class Container:
 
 
 def pack(
-    head: Head, sections: Mapping[str, bytes | memoryview], origin: Mapping[str, Any] | None = None
+    head: Head, sections: Mapping[str, bytes | bytearray | memoryview], origin: Mapping[str, Any] | None = None
 ) -> Iterator[bytes | memoryview]:
     """Yield the pieces of a file, in order. Names are ASCII of 8 bytes at most, contents contiguous."""
     import json

@@ -194,7 +194,7 @@ class _Answers:
         new_names = {name: self._known_names[name] for name in self._new_names}
         entries.add({vaddr: self._known[vaddr] for vaddr in self._new}, new_names)
         sections = entries.pack()
-        sections[SECTION] = made.sections[SECTION]
+        sections[SECTION] = bytes(made.sections[SECTION])
         keep(
             self._folder,
             self._name,

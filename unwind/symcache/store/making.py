@@ -30,7 +30,7 @@ class Made(NamedTuple):
 
     recognized: Recognized
     head: Head
-    sections: dict[str, bytes]
+    sections: dict[str, bytes | bytearray]
     origin: dict[str, str]
 
     @property
