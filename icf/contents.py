@@ -10,7 +10,7 @@ Contents that are in memory anyway, inflated ones or those of another section jo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from icf.filebytes import FileBytes
 
@@ -67,6 +67,15 @@ class Contents:
     def in_memory(self) -> memoryview | None:
         """All bytes, if they are in memory."""
         return self._memory if self._file is None and self._edit is None else None
+
+    def only(self, parts: Iterable[tuple[int, int]]) -> memoryview:
+        """Return a view of the whole section in which these parts are read; all else may be zero, and costs no memory.
+
+        A part is given by its start and its end.
+        """
+        if self._file is None or self._edit is not None:
+            return self[:]
+        return self._file.only(parts, self._start, self._start + self._size_bytes)
 
     def pieces(self, size_bytes: int, more_bytes: int = 0) -> Iterator[tuple[int, memoryview]]:
         """Yield pieces of so many bytes and where each begins; each has `more_bytes` of the next one at its end."""

@@ -138,6 +138,16 @@ class FileBytes:
         self._read_data(copy, start)
         return copy
 
+    def only(self, parts: Iterable[tuple[int, int]], start: int, end: int) -> memoryview:
+        """Return a view of the bytes from `start` to `end`, of which some parts are read for this alone.
+
+        A part is given by its start and its end, counted from `start`. All else is zero, and costs no memory.
+        """
+        room = memoryview(mmap.mmap(-1, max(end - start, 1), flags=_FLAGS))[: end - start]
+        for first, last in parts:
+            self._read_all(room[first:last], start + first)
+        return room.toreadonly()
+
     def pieces(self, size_bytes: int) -> Iterator[memoryview]:
         """Yield the file from its beginning in pieces; the memory of each is freed when the next one is taken."""
         room = memoryview(bytearray(min(size_bytes, self._size_bytes)))

@@ -50,13 +50,13 @@ class ChildReader:
 
     def _read_unit(self, unit: int, offsets: U64, first: int, end: int, variables: bool) -> list[U64]:
         debug, columns = self.debug, self._units[unit]
-        start, info = int(columns[col.OFFSET]), self.bytes_of(unit)
+        start, info, str_offsets = int(columns[col.OFFSET]), self.bytes_of(unit), debug.str_offsets_of(np.array([unit]))
         scratch, result = np.empty(2 * col.SLOT_COUNT, np.uint64), np.zeros(2, np.uint64)
         tables, decls, ops, consts = self._tables
         found = []
         while first < end:
             read_children(
-                info, start, len(debug.more), debug.str_offsets, self._units.data, unit, tables.data, decls.data,
+                info, start, len(debug.more), str_offsets, self._units.data, unit, tables.data, decls.data,
                 ops.data, consts.data, operations().data, offsets.data, first, end, variables, self._rows.data,
                 scratch.data, result.data,
             )  # fmt: skip

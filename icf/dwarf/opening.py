@@ -34,14 +34,13 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     views: dict[str, memoryview] = {}
     restored: dict[str, U64] = {}
     info = file.streamed(".debug_info") if not locations else Contents(file.contents(".debug_info"))
+    is_large = file.streamed(".debug_info").in_memory is None
     words = find_restored(file, ".debug_info", info) if restore else None
     if words is not None:
         info, restored[".debug_info"] = info.edited(words.put), words.offset
     for name in _ADDRESS_SECTIONS:
         words = find_restored(file, name, file.streamed(name)) if restore else None
-        if words is None:
-            views[name] = file.contents(name)
-        else:
+        if words is not None:
             views[name], restored[name] = file.private_copy(name), words.offset
             words.put(views[name], 0)
     units = read_unit_headers(info)
@@ -51,12 +50,12 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     debug = DebugInfo(
         path=file.path,
         info=info,
-        addr=views[".debug_addr"],
+        addr=Contents(views[".debug_addr"]) if ".debug_addr" in views else _parts(file, ".debug_addr", is_large),
         str_=file.streamed(".debug_str"),
         line_str=file.contents(".debug_line_str"),
-        str_offsets=file.contents(".debug_str_offsets"),
-        ranges=views[".debug_ranges"],
-        rnglists=views[".debug_rnglists"],
+        str_offsets=_parts(file, ".debug_str_offsets", is_large),
+        ranges=views[".debug_ranges"] if ".debug_ranges" in views else file.contents(".debug_ranges"),
+        rnglists=views[".debug_rnglists"] if ".debug_rnglists" in views else file.contents(".debug_rnglists"),
         units=units,
         tables=tables,
         decls=decls,
@@ -77,3 +76,8 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
 
         add_parts(debug, image, abbrev_offsets)
     return debug
+
+
+def _parts(file: Image, name: str, is_large: bool) -> Contents:
+    """Return a section of which the units have their parts; that of large debug information is not kept in memory."""
+    return file.unkept(name) if is_large else Contents(file.contents(name))

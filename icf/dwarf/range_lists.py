@@ -31,10 +31,10 @@ def range_requests(debug: DebugInfo, rows: I64, ranges: U64, forms: U64, unit: U
 def expand_lists(debug: DebugInfo, rows: I64, ranges: U64, forms: U64, unit: U64) -> U64:
     """Return the ranges in the range lists of `rows`, in order: u64[n, 4] of row, low, high, position in the list."""
     ask = range_requests(debug, rows, ranges, forms, unit)
-    capacity = 4 * len(rows) + 64
+    capacity, addr = 4 * len(rows) + 64, debug.addresses_of(unit.astype(np.int64))
     while True:
         out = np.empty((capacity, 4), np.uint64)
-        count = _ranges.expand(ask.data, debug.units.data, debug.ranges, debug.rnglists, debug.addr, out.data)
+        count = _ranges.expand(ask.data, debug.units.data, debug.ranges, debug.rnglists, addr, out.data)
         # every range takes two bytes or more, but hostile lists may be shared: their functions lose ranges
         if count < capacity or capacity > len(debug.ranges) + len(debug.rnglists):
             return out[:count]

@@ -127,12 +127,11 @@ class RegisterReader:
         low, high = int(lists[:, 0].min()), int(lists[:, 0].max())
         lists[:, 0] -= np.uint64(low)
         out, result = np.empty((_FOUND, 3), np.uint64), np.zeros(2, np.uint64)
+        addr = self._debug.addresses_of(lists[:, 1].astype(np.int64))
         tail_bytes = _TAIL_BYTES
         while True:
             part = section[low : high + tail_bytes]
-            read_registers(
-                lists.data, places.data, self._debug.units.data, part, self._debug.addr, out.data, result.data
-            )
+            read_registers(lists.data, places.data, self._debug.units.data, part, addr, out.data, result.data)
             count, cut = result.tolist()
             if count > len(out):
                 out = np.empty((count, 3), np.uint64)

@@ -52,10 +52,10 @@ class DebugInfo:
 
     path: str
     info: Contents
-    addr: memoryview
+    addr: Contents
     str_: Contents
     line_str: memoryview
-    str_offsets: memoryview
+    str_offsets: Contents
     ranges: memoryview
     rnglists: memoryview
     units: U64
@@ -76,6 +76,7 @@ class DebugInfo:
     has_locations: bool = False
     has_inlines: bool = False  # whether the abbreviations are compiled to read inlined calls
     _window_at_hand: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: what was read last, and where it begins
+    _starts_of_parts: dict[int, U64] = field(default_factory=dict)  # by column of `units`
     _held: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: see `hold`
     missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
 
@@ -84,9 +85,13 @@ class DebugInfo:
         functions = np.empty((1, col.S_COUNT), np.uint64)
         nothing, no_stack = functions[:0], np.empty(0, np.int32)
         result = np.zeros(col.R_SIZE, np.uint64)
+        streamed = self.addr, self.str_offsets
+        self.addr, self.str_offsets = (Contents(contents[:]) for contents in streamed)  # no part is known before
         while result[col.R_NEXT] < len(self.units):
             first = int(result[col.R_NEXT])
             self.run(first, len(self.units), nothing, functions, nothing, no_stack, result, col.READ_UNIT_DIES)
+        self.addr, self.str_offsets = streamed
+        self._starts_of_parts.clear()
 
     @property
     def own_units(self) -> U64:
@@ -102,7 +107,7 @@ class DebugInfo:
         """Return the same, with the addresses that the linker left in the image."""
         own = image.debug.contents(".debug_rnglists")
         rnglists = memoryview(b"".join([own, self.rnglists[len(own) :]])) if len(self.rnglists) > len(own) else own
-        addr, ranges = map(image.debug.contents, (".debug_addr", ".debug_ranges"))
+        addr = Contents(image.debug.contents(".debug_addr"))
         nothing = (0, memoryview(b""))
         return replace(
             self,
@@ -110,7 +115,7 @@ class DebugInfo:
             _window_at_hand=nothing,
             _held=nothing,
             addr=addr,
-            ranges=ranges,
+            ranges=image.debug.contents(".debug_ranges"),
             rnglists=rnglists,
         )
 
@@ -143,16 +148,17 @@ class DebugInfo:
         It stops after some MB of `.debug_info`, as it does where an output is full.
         """
         start, info = 0, self.info.in_memory
+        picked = picks[first:last] if mode in (col.READ_DIES, col.READ_SITES_OF) else None
         if info is None:
-            picked = picks[first:last] if mode in (col.READ_DIES, col.READ_SITES_OF) else None
             last, start, end = self._window(first, last, picked)
             start, info = self._read_window(start, end)
+        units = np.arange(first, last) if picked is None else picked[: last - first, 1].astype(np.intp)
         scan(
             info,
             start,
             self.more,
-            self.addr,
-            self.str_offsets,
+            self.addresses_of(units),
+            self.str_offsets_of(units),
             self.units.data,
             self.tables.data,
             self.decls.data,
@@ -168,6 +174,27 @@ class DebugInfo:
             sites.data,
             result.data,
         )
+
+    def addresses_of(self, units: I64) -> memoryview:
+        """Return `.debug_addr` with the addresses of some units; others may be zero."""
+        return self._part_of(self.addr, col.ADDR_BASE, units)
+
+    def str_offsets_of(self, units: I64) -> memoryview:
+        """Return `.debug_str_offsets` with the offsets of some units; others may be zero."""
+        return self._part_of(self.str_offsets, col.STR_BASE, units)
+
+    def _part_of(self, contents: Contents, base: int, units: I64) -> memoryview:
+        """Return a section with the parts of some units: a part ends where that of another begins."""
+        if contents.in_memory is not None:
+            return contents.in_memory
+        starts = self._starts_of_parts.get(base)
+        if starts is None:
+            starts = self._starts_of_parts[base] = np.unique(self.units[:, base])
+        at = np.unique(np.searchsorted(starts, self.units[units, base]))
+        is_first = np.diff(at, prepend=-2) > 1
+        first, last = at[is_first], at[np.append(is_first[1:], True)[: len(at)]] + 1
+        ends = np.append(starts, np.uint64(len(contents)))[last]
+        return contents.only(zip(starts[first].tolist(), ends.tolist(), strict=True))
 
     def _window(self, first: int, last: int, picks: U64 | None) -> tuple[int, int, int]:
         """Return how far one call of the kernel goes, and where what it reads of `info` starts and ends."""

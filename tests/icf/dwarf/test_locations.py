@@ -11,6 +11,7 @@ import pytest
 from elftools.dwarf.locationlists import BaseAddressEntry, LocationEntry, LocationParser
 from elftools.elf.elffile import ELFFile
 
+from icf.contents import Contents
 from icf.dwarf import columns as col
 from icf.dwarf.constants import DW_AT_location
 from icf.dwarf.locations import entries, expression_at
@@ -151,7 +152,7 @@ def test_each_kind_of_entry() -> None:
     with Image.open(str(path)) as image:
         trees = Trees(open_debug(image, locations=True))
         trees.debug.loclists = memoryview(LISTS_5)
-        trees.debug.addr = memoryview(pack("<3Q", 0x4000, 0x6000, 0x7000))
+        trees.debug.addr = Contents(memoryview(pack("<3Q", 0x4000, 0x6000, 0x7000)))
         unit = trees.unit_die(0).unit
         trees.columns(unit)[col.ADDR_BASE] = 0
         die = Die(0, 5, unit, False, 0, {DW_AT_location: Value(col.CLS_OFFSET, 0)})
