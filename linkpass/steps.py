@@ -15,6 +15,7 @@ from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import IcfError
+from icf.heap import trim_heap
 from icf.linkers import KeptSymbols
 from icf.model import ImageFlag
 from icf.vtables.layout import Vtables
@@ -67,15 +68,20 @@ def write_tables(
     complete_objects, by_object = _complete_objects(image, reported, objects), _slots_by_object(image, vtables, objects)
     # waits for the scan, which began before this
     linked = Linked.read(image, reported, scanning)
+    trim = trim_heap if linked.debug.is_large else lambda: None
+    trim()
     if not len(linked.bodies.start) and is_stripped(image):
         raise IcfError(f"{image.path}: is stripped: it has no symbols and no debug information", hint=STRIPPED_HINT)
     # waits for pointer jumps, which a thread may still be finding
     collected = collect(linked, objects, annotations)
+    trim()
     marks = find_marks(linked, collected, vtables, complete_objects)
     virtual = find_virtual(linked, vtables, collected.reach, find_slots(linked, vtables, by_object))
+    trim()
     objects_of_calls = find_object_types(linked, vtables, collected.reach.pointers, marks, virtual)
     compilers = find_compilers(linked)
     image_flags = ImageFlag.MERGED_BY_COMPILER if compilers else ImageFlag.NONE
+    trim()
     apart = target is not image.debug
     tables = build_tables(
         linked, collected, marks, vtables, virtual, objects_of_calls, apart=apart, image_flags=image_flags

@@ -14,9 +14,10 @@ one program, the others survive. Paths are put together on first use.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntFlag
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -109,6 +110,11 @@ class LineProgram:
         name = string_at(section, offset)
         assert name is not None  # the kernel has refused others
         return name.decode("utf-8", "surrogateescape")
+
+    def without_files(self, **columns: Any) -> LineProgram:
+        """Return the same with other columns, and without files: the section is free."""
+        nothing, no_entry = LineSections(b"", b"", b"", self._sections.path), self._files[:, :0]
+        return replace(self, _sections=nothing, _directories=no_entry, _files=no_entry, **columns)
 
     def file(self, file_idx: int) -> str:
         """Return the path of a file number; "" if the table does not have it."""

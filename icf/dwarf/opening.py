@@ -18,8 +18,9 @@ from icf.columns import U64
 from icf.contents import Contents
 from icf.dwarf import columns as col
 from icf.dwarf.restored import find_restored
-from icf.dwarf.units import DebugInfo, compile_abbreviations, read_unit_headers
+from icf.dwarf.units import DebugInfo, compile_abbreviations, read_unit_headers, section_of_parts
 from icf.elf.image import Image
+from icf.heap import share_heap
 
 _ADDRESS_SECTIONS = (".debug_addr", ".debug_rnglists", ".debug_ranges")
 
@@ -35,6 +36,8 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     restored: dict[str, U64] = {}
     info = file.streamed(".debug_info") if not locations else Contents(file.contents(".debug_info"))
     is_large = file.streamed(".debug_info").in_memory is None
+    if is_large:
+        share_heap()
     words = find_restored(file, ".debug_info", info) if restore else None
     if words is not None:
         info, restored[".debug_info"] = info.edited(words.put), words.offset
@@ -50,10 +53,12 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     debug = DebugInfo(
         path=file.path,
         info=info,
-        addr=Contents(views[".debug_addr"]) if ".debug_addr" in views else _parts(file, ".debug_addr", is_large),
+        addr=Contents(views[".debug_addr"])
+        if ".debug_addr" in views
+        else section_of_parts(file, ".debug_addr", is_large),
         str_=file.streamed(".debug_str"),
         line_str=file.contents(".debug_line_str"),
-        str_offsets=_parts(file, ".debug_str_offsets", is_large),
+        str_offsets=section_of_parts(file, ".debug_str_offsets", is_large),
         ranges=views[".debug_ranges"] if ".debug_ranges" in views else file.contents(".debug_ranges"),
         rnglists=views[".debug_rnglists"] if ".debug_rnglists" in views else file.contents(".debug_rnglists"),
         units=units,
@@ -62,6 +67,7 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
         ops=ops,
         consts=consts,
         restored=restored,
+        is_large=is_large,
         own_unit_count=len(units),
         abbrev=abbrev,
         loc=file.contents(".debug_loc") if locations else memoryview(b""),
@@ -76,8 +82,3 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
 
         add_parts(debug, image, abbrev_offsets)
     return debug
-
-
-def _parts(file: Image, name: str, is_large: bool) -> Contents:
-    """Return a section of which the units have their parts; that of large debug information is not kept in memory."""
-    return file.unkept(name) if is_large else Contents(file.contents(name))

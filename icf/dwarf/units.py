@@ -44,6 +44,7 @@ _OFFSET = (1 << STRING_KIND) - 1
 _HEADER_BYTES = 1 << 14  # of .debug_info, that are read for the headers in them
 _WINDOW_BYTES = 4 << 20  # of .debug_info, that are in memory at a time; a larger unit is so as a whole
 _WINDOW_UNITS = 1 << 14  # or DIEs
+_NOTHING = memoryview(b"")
 
 
 @dataclass(slots=True)
@@ -73,11 +74,14 @@ class DebugInfo:
     loc: memoryview = memoryview(b"")  # .debug_loc, and those of split units; only if opened with `locations`
     loclists: memoryview = memoryview(b"")
     split_lists: dict[int, int] = field(default_factory=dict)  # id of a split unit -> where its part of these begins
+    is_large: bool = False  # sections of which the units have parts are not kept in memory
     has_locations: bool = False
     has_inlines: bool = False  # whether the abbreviations are compiled to read inlined calls
     _window_at_hand: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: what was read last, and where it begins
     _starts_of_parts: dict[int, U64] = field(default_factory=dict)  # by column of `units`
     _held: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: see `hold`
+    # by column: the first unit and the one after the last, and a section with the parts of these
+    _held_parts: dict[int, tuple[int, int, memoryview]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
 
     def read_unit_dies(self) -> None:
@@ -114,6 +118,7 @@ class DebugInfo:
             info=image.debug.streamed(".debug_info"),
             _window_at_hand=nothing,
             _held=nothing,
+            _held_parts={},
             addr=addr,
             ranges=image.debug.contents(".debug_ranges"),
             rnglists=rnglists,
@@ -177,24 +182,29 @@ class DebugInfo:
 
     def addresses_of(self, units: I64) -> memoryview:
         """Return `.debug_addr` with the addresses of some units; others may be zero."""
-        return self._part_of(self.addr, col.ADDR_BASE, units)
+        return self.part_of(self.addr, col.ADDR_BASE, units)
 
     def str_offsets_of(self, units: I64) -> memoryview:
         """Return `.debug_str_offsets` with the offsets of some units; others may be zero."""
-        return self._part_of(self.str_offsets, col.STR_BASE, units)
+        return self.part_of(self.str_offsets, col.STR_BASE, units)
 
-    def _part_of(self, contents: Contents, base: int, units: I64) -> memoryview:
-        """Return a section with the parts of some units: a part ends where that of another begins."""
+    def part_of(self, contents: Contents, base: int, units: I64) -> memoryview:
+        """Return a section with the parts of some units; others may be zero.
+
+        `base`: the column of `units` that has the start of each unit's part; it ends where that of another begins.
+        """
         if contents.in_memory is not None:
             return contents.in_memory
+        first, last, held = self._held_parts.get(base, (0, 0, _NOTHING))
+        if len(units) and first <= units.min() and units.max() < last:
+            return held
         starts = self._starts_of_parts.get(base)
         if starts is None:
             starts = self._starts_of_parts[base] = np.unique(self.units[:, base])
         at = np.unique(np.searchsorted(starts, self.units[units, base]))
         is_first = np.diff(at, prepend=-2) > 1
-        first, last = at[is_first], at[np.append(is_first[1:], True)[: len(at)]] + 1
-        ends = np.append(starts, np.uint64(len(contents)))[last]
-        return contents.only(zip(starts[first].tolist(), ends.tolist(), strict=True))
+        ends = np.append(starts, np.uint64(len(contents)))[at[np.append(is_first[1:], True)[: len(at)]] + 1]
+        return contents.only(zip(starts[at[is_first]].tolist(), ends.tolist(), strict=True))
 
     def _window(self, first: int, last: int, picks: U64 | None) -> tuple[int, int, int]:
         """Return how far one call of the kernel goes, and where what it reads of `info` starts and ends."""
@@ -227,6 +237,10 @@ class DebugInfo:
         if self.info.in_memory is None and first < last:
             start = int(self.units[first, col.OFFSET])
             self._held = start, self.info[start : int(self.units[last - 1, col.END])]
+            self._held_parts.clear()
+            rows = np.arange(first, last)
+            for base, contents in ((col.ADDR_BASE, self.addr), (col.STR_BASE, self.str_offsets)):
+                self._held_parts[base] = first, last, self.part_of(contents, base, rows)
 
     def errors(self) -> list[FormatError]:
         """Return the errors of the units that could not be read."""
@@ -296,6 +310,11 @@ class DebugInfo:
         for (base, contents), first, last in zip(sections[:-1], edges[:-1], edges[1:], strict=True):
             if first < last:
                 yield order[first:last], contents, ascending[first:last] - np.uint64(base)
+
+
+def section_of_parts(file: Image, name: str, is_large: bool) -> Contents:
+    """Return a section of which each unit has a part; that of large debug information is not kept in memory."""
+    return file.unkept(name) if is_large else Contents(file.contents(name))
 
 
 def read_unit_headers(info: Contents) -> U64:

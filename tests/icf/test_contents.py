@@ -77,3 +77,18 @@ def test_strings_that_are_read_together_are_those_of_the_section(tmp_path: Path,
         assert [string_at(buffer, at) for at in starts.tolist()] == strings
     assert seen == len(offsets)
     assert not list(string_parts(contents, offsets[:0]))
+
+
+def test_only_the_parts_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    data = bytes(range(1, 101))
+    view = in_file(tmp_path, data).only([(3, 5), (98, 100)])
+    assert view == bytes(3) + data[3:5] + bytes(93) + data[98:] and view.readonly
+    assert Contents(memoryview(data)).only([(3, 5)]) == data
+
+
+@pytest.mark.parametrize("part", ((90, 200), (300, 400), (7, 3), (1 << 63, 1 << 64)))
+def test_of_a_part_that_leaves_the_section_the_inside_is_read(tmp_path: Path, part: tuple[int, int]) -> None:
+    data = bytes(range(1, 101))
+    view = in_file(tmp_path, data).only([part])
+    read = data[part[0] : part[1]]
+    assert view == bytes(100 - len(read)) + read

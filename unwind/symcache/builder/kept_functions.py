@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -119,7 +118,7 @@ def _rows_of(program: LineProgram | None, claims: I64, first_row: I64, last_row:
     first_row[claims] = last_row[claims] - counts
     rows = np.concatenate([np.empty(0, np.int64), *at])
     columns = ("address", "file_idx", "line", "column", "flags")
-    return replace(program, **{name: getattr(program, name)[rows] for name in columns})
+    return program.without_files(**{name: getattr(program, name)[rows] for name in columns})
 
 
 def _some(scan: InlineScan, functions: I64) -> InlineScan:

@@ -15,7 +15,7 @@ from icf.dwarf.columns import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.line import LineProgram, LineSections, SequenceMark, scan_all
 from icf.dwarf.runs import thread_count
-from icf.dwarf.units import DebugInfo
+from icf.dwarf.units import DebugInfo, section_of_parts
 from icf.elf.image import Image
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
@@ -31,13 +31,13 @@ class Lines:
 
     def __init__(self, image: Image, debug: DebugInfo, wanted: slice = slice(None), paths: Paths | None = None) -> None:
         file = image.debug
-        line, line_str = map(file.contents, (".debug_line", ".debug_line_str"))
-        sections = LineSections(line, line_str, debug.str_, file.path)
         units = debug.units
         described = np.flatnonzero((units[:, FLAGS] & np.uint64(HAS_STMT_LIST)) != 0)
         first, last, _ = wanted.indices(len(units))
         described = described[(described >= first) & (described < last)]
         offsets, holder = np.unique(units[described, STMT_LIST], return_index=True)
+        line = debug.part_of(section_of_parts(file, ".debug_line", debug.is_large), STMT_LIST, described)
+        sections = LineSections(line, file.contents(".debug_line_str"), debug.str_, file.path)
         directories = [
             debug.string(reference).decode("utf-8", "surrogateescape")
             for reference in units[described[holder], COMP_DIR].tolist()
