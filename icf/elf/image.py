@@ -110,6 +110,13 @@ class Image(ElfFile):
                 return self.symbols_of(section.index)
         return self.symbols_of(0)
 
+    def forget_symbols(self) -> None:
+        """Drop the symbol tables, which are read again when they are asked for."""
+        for image in {self, self.symbols_file}:
+            image._symbols.clear()
+            for name in ("symbols", "dynamic_symbols"):
+                vars(image).pop(name, None)
+
     def symbols_of(self, section_idx: int) -> Symbols:
         """Return the symbol table in that section; an empty one for section 0."""
         symbols = self._symbols.get(section_idx)

@@ -16,6 +16,7 @@ from icf.dwarf.opening import open_debug
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.errors import IcfError
+from icf.heap import trim_heap
 from icf.log import warn
 from icf.model import FoldClass
 from unwind.symcache.builder.bodies import bodies_at, find_bodies
@@ -41,15 +42,22 @@ def build_sections(
     nowhere: list[int] = []
     if wanted is not None:
         bodies, nowhere = bodies_at(bodies, sorted(set(wanted)))
+    trim = trim_heap if debug is not None and debug.is_large else lambda: None
+    trim()
     names = Names(image, debug)
     claims = find_claims(image, debug, scan, bodies, names)
     is_complete, bodies = bodies.is_complete, bodies._replace(folds={})  # from here on the claims have their members
+    if debug is not None and debug.is_large:
+        image.forget_symbols()
+    trim()
     encoded = encode_payloads(image, debug, scan, bodies, claims, names)
     members = number_members(claims, names, len(bodies.start))
     names.forget_sources()
     del debug, scan, claims
+    trim()
     sections = make_sections(bodies, is_complete, members, encoded, names, nowhere)
     check_sections(sections, image.path)
+    trim()
     return sections
 
 

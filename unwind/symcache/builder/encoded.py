@@ -1,14 +1,15 @@
 """The payloads of members, as the sections take them: by body, while threads make them by unit.
 
 A large program has hundreds of thousands, and each as an object of its own costs as much again. So those of some units
-lie in one piece, which is freed when the last of them is taken: members in order of addresses are nearly in that of
-units.
+lie in one piece, which goes back to the system when the last of them is taken: members in order of addresses are nearly
+in that of units.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from mmap import mmap
 
 
 class Encoded:
@@ -24,11 +25,15 @@ class Encoded:
 
     def add(self, claims: Sequence[int], payloads: Sequence[bytes]) -> None:
         """Keep the payloads of some claims, in one piece."""
+        if not payloads:
+            return
         at, number = 0, len(self._pieces)
         for claim, payload in zip(claims, payloads, strict=True):
             self._piece[claim], self._start[claim], self._end[claim] = number, at, at + len(payload)
             at += len(payload)
-        self._pieces.append(memoryview(b"".join(payloads)))
+        piece = memoryview(mmap(-1, max(at, 1)))  # a heap would keep what is freed
+        piece[:at] = b"".join(payloads)
+        self._pieces.append(piece)
         self._left.append(len(claims))
 
     def take(self, claim: int) -> memoryview:

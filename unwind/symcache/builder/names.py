@@ -15,11 +15,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from icf.columns import I64, U32, U64
-from icf.contents import string_at
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.string_kinds import STRING_KIND
-from icf.strings import hash_table
+from icf.strings import hash_table, texts
 from unwind.symcache.format.records import NAME_COUNT
 
 _SYMBOL, _TEXT = (np.uint64(kind << STRING_KIND) for kind in (8, 9))  # kinds of references besides those of kernels
@@ -34,10 +33,10 @@ class Names:
     def __init__(self, image: Image | None, debug: DebugInfo | None) -> None:
         self._symbols = image.symbols if image is not None else None
         self._debug = debug
-        self._texts = bytearray(b"\0")  # each with its NUL
+        self._texts, self._symbol_names = bytearray(b"\0"), bytearray(b"\0")  # each with its NUL
         self._known: list[tuple[U64, U32]] = []  # hashes, ascending, and the numbers; each half as long or less
         self._pending = [b""]
-        self._blocks: list[bytes] = []
+        self._blocks, self._block_ends = bytearray(), array("Q", [0])
         self._checksums = array("I", [0])
 
     @property
@@ -48,17 +47,16 @@ class Names:
         """Return the CRC-32 of each name."""
         return np.array(self._checksums, np.uint32)
 
-    def blocks(self) -> list[bytes]:
-        """Return all names as `names` has them; none may be numbered afterwards."""
-        if self._pending:
-            self._blocks.append(_packed(self._pending))
-            self._pending = []
-        return self._blocks
+    def blocks(self) -> tuple[bytearray, U64]:
+        """Return all names as `names` has them, and where each block begins; none may be numbered afterwards."""
+        self._pack()
+        return self._blocks, np.array(self._block_ends, np.uint64)
 
     def forget_sources(self) -> None:
         """Free what names were read from; none may be numbered afterwards."""
-        self._debug = self._symbols = None
+        self._debug = None
         self._texts.clear()
+        self._symbol_names.clear()
         self._known.clear()
 
     def of_text(self, text: str) -> int:
@@ -70,15 +68,19 @@ class Names:
     def of_symbols(self, rows: I64) -> U64:
         """Return the references of the names of symbols, without versions (`fopen@@GLIBC_2.2.5`)."""
         assert self._symbols is not None
-        offsets = self._symbols.name_offset[rows]
-        last = int(offsets.max()) if len(offsets) else 0
-        self._symbols.name_at(last)  # a FormatError, where the name has no end
-        return np.where(offsets != 0, offsets.astype(np.uint64) | _SYMBOL, np.uint64(0))
+        symbols, self._symbols = self._symbols, None  # a table of strings is large, and they are asked for once
+        offsets, back = np.unique(symbols.name_offset[rows], return_inverse=True)
+        symbols.name_at(int(offsets[-1]) if len(offsets) else 0)  # a FormatError, where the name has no end
+        found, references = self._symbol_names, []
+        for name in texts(symbols.strtab, offsets.astype(np.uint64)):
+            references.append(int(_SYMBOL) | len(found))
+            found += (name.partition(b"@")[0] if symbols.has_versions else name) + b"\0"
+        return np.where(offsets != 0, np.array(references, np.uint64), np.uint64(0))[back.reshape(-1)]
 
     def number(self, references: U64) -> U32:
         """Return the number of each name; of new ones the most used are first."""
         distinct, back, uses = np.unique(references, return_inverse=True, return_counts=True)
-        read, texts = self._read(distinct)
+        read, known = self._read(distinct)
         hashes, first, of_hash = np.unique(read, return_index=True, return_inverse=True)
         of_hash = of_hash.reshape(-1)
         numbers, is_new = self._look_up(hashes)
@@ -88,17 +90,14 @@ class Names:
         new = new[np.lexsort((first[new], -used))]
         numbers[new] = np.arange(self.count, self.count + len(new), dtype=np.uint32)
         rows = first[new].tolist()
-        self._add(texts[row] if row < len(texts) else self._name(int(distinct[row])) for row in rows)
+        self._add(known[row] if row < len(known) else self._name(int(distinct[row])) for row in rows)
         self._remember(hashes[is_new], numbers[is_new])
         return numbers[of_hash][back.reshape(-1)]
 
     def _name(self, reference: int) -> bytes:
-        kind = reference & ~_OFFSET
-        if kind == _SYMBOL and self._symbols is not None:
-            name = string_at(self._symbols.strtab, reference & _OFFSET) or b""
-            return name.partition(b"@")[0] if self._symbols.has_versions else name
-        start = reference & _OFFSET
-        return bytes(self._texts[start : self._texts.index(0, start)])
+        kind, start = reference & ~_OFFSET, reference & _OFFSET
+        names = self._symbol_names if kind == _SYMBOL else self._texts
+        return bytes(names[start : names.index(0, start)])
 
     def _read(self, references: U64) -> tuple[U64, list[bytes]]:
         """Return the hashes of ascending references, and the names of those into the debug information."""
@@ -133,12 +132,13 @@ class Names:
             self._checksums.append(zlib.crc32(name))
             self._pending.append(name)
             if len(self._pending) == NAME_COUNT:
-                self._blocks.append(_packed(self._pending))
-                self._pending.clear()
+                self._pack()
 
-
-def _packed(names: list[bytes]) -> bytes:
-    return zlib.compress(b"\0".join([*names, b""]), _LEVEL)
+    def _pack(self) -> None:
+        if self._pending:
+            self._blocks += zlib.compress(b"\0".join([*self._pending, b""]), _LEVEL)
+            self._block_ends.append(len(self._blocks))
+            self._pending.clear()
 
 
 def _hashed(names: list[bytes]) -> U64:

@@ -125,10 +125,7 @@ def make_sections(
     hashes, holders = _by_hash(names, np.array(symbols, np.uint64))
     del symbols, entry_of, members, numbers, flags
     files = _Files(encoded.files)
-    blocks = names.blocks()
-    name_offsets = np.cumsum([0, *map(len, blocks)]).astype(np.uint32).tobytes()
-    all_names = b"".join(blocks)
-    blocks.clear()
+    blocks, block_starts = names.blocks()
     counts = width().itemsize, len(entries), names.count, len(encoded.files), encoded.column_bytes
     meta = META.pack(base, *counts, 0, 0, 0)
     return {
@@ -137,8 +134,8 @@ def make_sections(
         "sizes": np.array([entry.size_bytes for entry in entries], width).tobytes(),
         "infos": np.array(infos, np.uint32).tobytes(),
         "records": records,
-        "names": all_names,
-        "nameoff": name_offsets,
+        "names": blocks,
+        "nameoff": block_starts.astype(np.uint32).tobytes(),
         "hashes": hashes.tobytes(),
         "nameidx": holders.tobytes(),
         "files": files.text,

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from icf import cli
+from icf.elf import file
+from icf.elf.image import Image
 from tests.support import toolchain
 from tests.support.symcaches import cache_of
 from unwind.symcache.builder import groups
+from unwind.symcache.builder.build import build_sections
 from unwind.symcache.reader.symcache import SymCache
 
 # two functions of one body in each unit, with inlined calls: lld keeps the first of all, and tombstones the others
@@ -63,3 +66,13 @@ def test_answers_do_not_depend_on_the_groups(image: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(groups._Order, "waits", lambda self, claims, rows: self.is_lost[rows])
         monkeypatch.setattr(groups._Order, "stays", lambda self, claims, rows: self.is_known[rows])
     assert answers(cache_of(image)) == whole
+
+
+def test_a_large_program_has_the_sections_of_one_in_memory(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Image.open(image) as whole:
+        expected = build_sections(whole)
+    monkeypatch.setattr(file, "STREAMED_BYTES", 0)
+    with Image.open(image) as streamed:
+        assert streamed.streamed(".debug_info").in_memory is None
+        assert build_sections(streamed) == expected
+        assert streamed.symbols.functions.tolist() == whole.symbols.functions.tolist()  # they are read again
