@@ -74,6 +74,7 @@ def write_tables(
         raise IcfError(f"{image.path}: is stripped: it has no symbols and no debug information", hint=STRIPPED_HINT)
     # waits for pointer jumps, which a thread may still be finding
     collected = collect(linked, objects, annotations)
+    linked.finder.forget()
     trim()
     marks = find_marks(linked, collected, vtables, complete_objects)
     virtual = find_virtual(linked, vtables, collected.reach, find_slots(linked, vtables, by_object))
@@ -86,6 +87,7 @@ def write_tables(
     tables = build_tables(
         linked, collected, marks, vtables, virtual, objects_of_calls, apart=apart, image_flags=image_flags
     )
+    trim()
     problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls, collected.reach.by_register())
     if problems:  # an error of this program: every record was made from the code
         raise IcfError(f"{image.path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")

@@ -91,6 +91,12 @@ class FoldFinder:
             self._tombstoned.describe_rows(self._rows, np.array(sorted(rows), np.int64), self.image.symbols)
         return folds
 
+    def forget(self) -> None:
+        """Drop what was read to find the classes, after the calls have been collected too."""
+        self._tombstoned = None
+        if self.identities is not None:
+            self.identities.forget()
+
     def prepare(self, vaddrs: U64) -> None:
         """Read all that `members_at` needs for these bodies: together this is much cheaper."""
         vaddrs = difference(vaddrs, np.fromiter(self._alone, np.uint64))

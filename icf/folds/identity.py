@@ -44,6 +44,11 @@ class Identities:
         self._texts: dict[int, str] = {0: ""}
         self._files: dict[int, str] = {}  # by unit
 
+    def forget(self) -> None:
+        """Drop what was read; it is read again when it is asked for."""
+        self._known.clear()
+        self._texts = {0: ""}
+
     def of(self, dies: Iterable[int]) -> list[Described]:
         """Return what each of the DIEs describes, in their order."""
         dies = list(dies)
