@@ -11,7 +11,6 @@ from icf.dwarf.inlines import InlineScan, TreeFunctions
 from icf.dwarf.runs import thread_count
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
-from icf.heap import trim_heap
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.encoded import Encoded
@@ -24,7 +23,6 @@ from unwind.symcache.builder.trees import Trees
 from unwind.symcache.builder.twins import find_twins
 
 _REPEAT_FACTOR = 4
-_GROUPS_BETWEEN_TRIMS = 16
 
 
 def encode_payloads(
@@ -38,10 +36,8 @@ def encode_payloads(
     claims = claims._replace(function=np.minimum(claims.function, described), lost=np.minimum(claims.lost, described))
     best, paths = np.zeros(len(described), np.uint64), Paths()
     source = Source(image, debug, scan.functions, bodies, claims, described, paths, best)
-    for number, group in enumerate(each_group(source)):
+    for group in each_group(source):
         _encode_group(debug, bodies, names, group, encoded)
-        if debug.is_large and number % _GROUPS_BETWEEN_TRIMS == 0:
-            trim_heap()
     encoded.files = paths.paths
     return encoded
 
