@@ -25,6 +25,7 @@ from types import ModuleType
 from typing import NamedTuple, NoReturn
 
 from icf.errors import IcfError
+from icf.heap import own_process
 from icf.log import show_lines
 from icf.printable import say
 from icf.signals import end_by_exceptions
@@ -129,6 +130,7 @@ def _own_arguments() -> list[str]:
     From here on SIGTERM and SIGINT run the clean-up, and any file name can be printed.
     """
     gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    own_process()
     end_by_exceptions()
     _open_streams()
     for stream in (sys.stdout, sys.stderr):

@@ -12,7 +12,7 @@ from icf.columns import U32, U64
 from icf.contents import Contents, string_at
 from icf.string_kinds import IN_STR, STRING_KIND
 
-_GAP_BYTES = 1 << 12  # between strings that are read together
+_GAP_BYTES = 1 << 15  # between strings that are read together
 _RUN_BYTES = 1 << 20
 _TAIL_BYTES = 256  # of the last of them
 _STR = np.uint64(IN_STR << STRING_KIND)  # the kind of a reference into the table that is passed second

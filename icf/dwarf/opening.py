@@ -22,6 +22,7 @@ from icf.dwarf.units import DebugInfo, compile_abbreviations, read_unit_headers,
 from icf.elf.image import Image
 from icf.heap import share_heap
 
+_KEPT_INFO_BYTES = 256 << 20  # if .debug_info is no larger, a pass keeps it, as it reads it more than ten times
 _ADDRESS_SECTIONS = (".debug_addr", ".debug_rnglists", ".debug_ranges")
 
 
@@ -34,13 +35,15 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     file = image.debug
     views: dict[str, memoryview] = {}
     restored: dict[str, U64] = {}
-    info = file.streamed(".debug_info") if not locations else Contents(file.contents(".debug_info"))
-    is_large = file.streamed(".debug_info").in_memory is None
+    info = file.streamed(".debug_info") if inlines else file.unkept(".debug_info", above_bytes=_KEPT_INFO_BYTES)
+    is_large = info.in_memory is None
     if is_large:
         share_heap()
+        info = Contents(file.contents(".debug_info")) if locations else info
     words = find_restored(file, ".debug_info", info) if restore else None
     if words is not None:
         info, restored[".debug_info"] = info.edited(words.put), words.offset
+        info = info if is_large else Contents(info[:])
     for name in _ADDRESS_SECTIONS:
         words = find_restored(file, name, file.streamed(name)) if restore else None
         if words is not None:

@@ -44,7 +44,6 @@ _OFFSET = (1 << STRING_KIND) - 1
 _HEADER_BYTES = 1 << 14  # of .debug_info, that are read for the headers in them
 _WINDOW_BYTES = 4 << 20  # of .debug_info, that are in memory at a time; a larger unit is so as a whole
 _WINDOW_UNITS = 1 << 14  # or DIEs
-_NOTHING = memoryview(b"")
 
 
 @dataclass(slots=True)
@@ -80,7 +79,8 @@ class DebugInfo:
     _window_at_hand: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: what was read last, and where it begins
     _starts_of_parts: dict[int, U64] = field(default_factory=dict)  # by column of `units`
     _held: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: see `hold`
-    # by column: the first unit and the one after the last, and a section with the parts of these
+    # by column of `units`: from where to where a section was read, and this section
+    _parts_at_hand: dict[int, tuple[int, int, memoryview]] = field(default_factory=dict)
     _held_parts: dict[int, tuple[int, int, memoryview]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
 
@@ -96,6 +96,7 @@ class DebugInfo:
             self.run(first, len(self.units), nothing, functions, nothing, no_stack, result, col.READ_UNIT_DIES)
         self.addr, self.str_offsets = streamed
         self._starts_of_parts.clear()
+        self._parts_at_hand.clear()
 
     @property
     def own_units(self) -> U64:
@@ -118,6 +119,7 @@ class DebugInfo:
             info=image.debug.streamed(".debug_info"),
             _window_at_hand=nothing,
             _held=nothing,
+            _parts_at_hand={},
             _held_parts={},
             addr=addr,
             ranges=image.debug.contents(".debug_ranges"),
@@ -195,16 +197,27 @@ class DebugInfo:
         """
         if contents.in_memory is not None:
             return contents.in_memory
-        first, last, held = self._held_parts.get(base, (0, 0, _NOTHING))
-        if len(units) and first <= units.min() and units.max() < last:
-            return held
+        return self._parts(contents, base, units)[2]
+
+    def _parts(self, contents: Contents, base: int, units: I64) -> tuple[int, int, memoryview]:
+        """Return from where to where a section has been read, and the section.
+
+        Units that follow each other have parts that do, so all from the first to the last of these is read at once.
+        """
+        bases = self.units[units, base]
+        bases = bases[bases > 0]  # others have no part, or the first one
+        low, high = (int(bases.min()), int(bases.max())) if len(bases) else (0, 0)
+        for known in (self._held_parts, self._parts_at_hand):
+            if base in known and known[base][0] <= low and high < known[base][1]:
+                return known[base]
         starts = self._starts_of_parts.get(base)
         if starts is None:
-            starts = self._starts_of_parts[base] = np.unique(self.units[:, base])
-        at = np.unique(np.searchsorted(starts, self.units[units, base]))
-        is_first = np.diff(at, prepend=-2) > 1
-        ends = np.append(starts, np.uint64(len(contents)))[at[np.append(is_first[1:], True)[: len(at)]] + 1]
-        return contents.only(zip(starts[at[is_first]].tolist(), ends.tolist(), strict=True))
+            starts = self._starts_of_parts[base] = np.append(np.unique(self.units[:, base]), np.uint64(len(contents)))
+            starts = self._starts_of_parts[base] = starts[starts > 0]
+        last = int(starts[min(int(np.searchsorted(starts, np.uint64(high), side="right")), len(starts) - 1)])
+        found = low, last, contents.only([(0, int(starts[0])), (low, last)])
+        self._parts_at_hand[base] = found  # other threads replace it
+        return found
 
     def _window(self, first: int, last: int, picks: U64 | None) -> tuple[int, int, int]:
         """Return how far one call of the kernel goes, and where what it reads of `info` starts and ends."""
@@ -240,7 +253,8 @@ class DebugInfo:
             self._held_parts.clear()
             rows = np.arange(first, last)
             for base, contents in ((col.ADDR_BASE, self.addr), (col.STR_BASE, self.str_offsets)):
-                self._held_parts[base] = first, last, self.part_of(contents, base, rows)
+                if contents.in_memory is None:
+                    self._held_parts[base] = self._parts(contents, base, rows)
 
     def errors(self) -> list[FormatError]:
         """Return the errors of the units that could not be read."""

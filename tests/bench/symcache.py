@@ -32,8 +32,10 @@ _COMPARED = ("meta", "starts", "sizes", "infos", "records", "names", "nameoff", 
 
 
 def build(image_path: Path, out: Path) -> None:
+    from icf.heap import own_process
     from unwind.symcache.builder.build import build_sections
 
+    own_process()  # as commands do
     with Image.open(image_path) as image:
         head = Head(Identity(2, bytes(20)), bytes(16), int(image.machine), COMPLETE)
         with out.open("wb") as file:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from icf.dwarf import dies, units
+from icf.dwarf import dies, opening, units
 from icf.dwarf.inlines import scan_inlines
 from icf.dwarf.opening import open_debug
 from icf.dwarf.restored import Restored
@@ -67,6 +67,7 @@ def everything(image: Image, held: slice = slice(0)) -> list[object]:
 def test_a_file_reads_as_its_bytes_do(image_path: Path, window_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = everything(in_memory(image_path))
     monkeypatch.setattr(file, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(opening, "_KEPT_INFO_BYTES", 0)
     monkeypatch.setattr(units, "_WINDOW_BYTES", window_bytes)
     monkeypatch.setattr(units, "_HEADER_BYTES", 48 + window_bytes % 1000)
     monkeypatch.setattr(units, "_WINDOW_UNITS", 1 + window_bytes)
