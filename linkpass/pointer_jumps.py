@@ -67,7 +67,7 @@ NO_POINTER_JUMPS = PointerJumps(
 )  # fmt: skip
 
 
-def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> PointerJumps:
+def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions, threads: int = 1) -> PointerJumps:
     """Return the pointer jumps of all bodies of an image."""
     defined = _defined_names(image)
     stubs = [stub for stub, symbol in image.plt_stubs.items() if _comes_back(symbol, defined)]
@@ -75,7 +75,7 @@ def find_pointer_jumps(image: Image, bodies: Bodies, functions: Functions) -> Po
     # the machine outliner's functions change any register, and may be without a symbol
     called = np.array(sorted(image.plt_stubs), np.uint64)
     keepers = union(difference(distinct(bodies.symbol_value), parts), called)
-    found = find_indirect(image, bodies.start, bodies.end, parts, LandingPads(image), keepers)
+    found = find_indirect(image, bodies.start, bodies.end, parts, LandingPads(image), keepers, threads)
     jumps = _jumps_of(image, bodies, found, _places_of_leaves(image, defined), stubs)
     known = known_calls(image, found)
     return jumps._replace(known_end=known.end, known_target=known.target, known_source=known.source)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 from icf.dwarf.opening import open_debug
+from icf.dwarf.runs import thread_count
 from icf.dwarf.scan import Scan, scan_functions
 from icf.dwarf.units import DebugInfo
 from icf.elf import plt, relocations  # noqa: F401 - the threads use them
@@ -43,21 +44,22 @@ def start_scan(image: Image, threads: int | None = None, background: Background 
     """Begin to scan an image; without `background` it is scanned now, and its jumps are found on first use."""
     debug = open_debug(image)
     _import_decoder(image.machine)
-    scan = partial(_scan, image, debug, threads)
+    count = threads or thread_count()
+    scan = partial(_scan, image, debug, count)
     if background is None:
         done = scan()
-        return Scanning(debug, lambda: done, lambda: _find_jumps(image, done))
+        return Scanning(debug, lambda: done, lambda: _find_jumps(image, done, count))
     scanned = background.start(scan)
-    return Scanning(debug, scanned, background.start(lambda: _find_jumps(image, scanned())))
+    return Scanning(debug, scanned, background.start(lambda: _find_jumps(image, scanned(), count)))
 
 
-def _scan(image: Image, debug: DebugInfo, threads: int | None) -> Scanned:
+def _scan(image: Image, debug: DebugInfo, threads: int) -> Scanned:
     scan = scan_functions(debug, threads)
     return Scanned(scan, find_bodies(image, scan.functions))
 
 
-def _find_jumps(image: Image, scanned: Scanned) -> PointerJumps:
-    return find_pointer_jumps(image, scanned.bodies, scanned.scan.functions)
+def _find_jumps(image: Image, scanned: Scanned, threads: int) -> PointerJumps:
+    return find_pointer_jumps(image, scanned.bodies, scanned.scan.functions, threads)
 
 
 def _import_decoder(machine: Machine) -> None:

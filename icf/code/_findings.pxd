@@ -32,9 +32,9 @@ cdef inline i64 tail_end(i64[:, ::1] ops, i64 row, i64 end) nogil:
         if kind == op.JUMP_VALUE:
             return row
         if kind >= op.CALL or kind == op.INDEXED or kind == op.SCALED_SUM:
-            return -1
+            return op.NO_TAIL
         row += 1
-    return -1
+    return op.NO_TAIL
 
 cdef inline int do_in_tail(i64[:, ::1] ops, i64 row, i64 node, u64[:, ::1] nodes, u64[:, ::1] origin, u64[:, ::1] offset, i64 temporary) nogil:
     cdef i64 kind

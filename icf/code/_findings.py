@@ -28,7 +28,7 @@ def assign(ops: i64[:, ::1], row: i64, origin: u64[:, ::1], offset: u64[:, ::1])
 
 @cython.inline
 def tail_end(ops: i64[:, ::1], row: i64, end: i64) -> i64:
-    """Return the row of the jump to a value that the code comes to from `row` on without a choice; -1: to none."""
+    """Return the row of the jump to a value that the code comes to from `row` on without a choice; NO_TAIL: to none."""
     limit: i64 = row + op.TAIL_ROWS if row + op.TAIL_ROWS < end else end
     kind: i64
     while row < limit:
@@ -36,9 +36,9 @@ def tail_end(ops: i64[:, ::1], row: i64, end: i64) -> i64:
         if kind == op.JUMP_VALUE:
             return row
         if kind >= op.CALL or kind == op.INDEXED or kind == op.SCALED_SUM:
-            return -1
+            return op.NO_TAIL
         row += 1
-    return -1
+    return op.NO_TAIL
 
 
 @cython.inline

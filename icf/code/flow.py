@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from icf.code._flow import follow
 from icf.code.imports import is_endless
 from icf.columns import I64, U8, U64
 from icf.elf.types import Machine
+from icf.threads import in_threads
 
 if TYPE_CHECKING:
     from icf.image import AnyImage
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 _ROWS = 1 << 14  # of a batch of functions, unless one of them has more
 _LABELS = 1 << 8
 _FOUND = 1 << 14
+_FEW = 1 << 6  # functions: one thread follows them sooner than two
 _LIMIT = 1 << 62  # of addresses of functions
 
 
@@ -46,6 +49,29 @@ def convention_of(image: AnyImage) -> Convention:
     return _WINDOWS_X86_64 if image.format == "PE" else _X86_64
 
 
+class _Scratch:
+    """The memory in which one thread follows functions; see the kernel."""
+
+    def __init__(self, register_count: int) -> None:
+        self._register_count = register_count
+        self._rows = _ROWS // 2
+        self.make_room_for_code()
+        self.make_room_for_labels(_LABELS)
+        self.memory = np.empty((2 * op.KEEP, 4), np.uint64)
+        self.found = np.empty((_FOUND, op.FOUND_COLUMN_COUNT), np.uint64)
+
+    def make_room_for_code(self) -> None:
+        """Take twice the room for the operations of functions."""
+        self._rows *= 2
+        self.ops = np.empty((self._rows, op.COLUMN_COUNT), np.int64)
+        self.label = np.empty(self._rows, np.int64)
+        self.nodes = np.empty((self._rows + op.TAIL_ROWS, 3), np.uint64)
+
+    def make_room_for_labels(self, count: int) -> None:
+        """Take room for so many labels."""
+        self.origin, self.offset = (np.empty((count, self._register_count), np.uint64) for _ in range(2))
+
+
 class Flow:
     """Follows functions in the code `text` at `vaddr`.
 
@@ -61,10 +87,11 @@ class Flow:
         self._registers = registers
         endless = [stub for stub, name in image.plt_stubs.items() if is_endless(name)]
         self._endless = np.array(sorted(endless), np.int64)
-        self._rows = np.empty((_ROWS, op.COLUMN_COUNT), np.int64)
-        self._found = np.empty((_FOUND, op.FOUND_COLUMN_COUNT), np.uint64)
+        self._spare: list[_Scratch] = []
 
-    def follow(self, functions: I64, landings: I64, edges: I64, *, everything: bool = True) -> tuple[U64, U8]:
+    def follow(
+        self, functions: I64, landings: I64, edges: I64, *, everything: bool = True, threads: int = 1
+    ) -> tuple[U64, U8]:
         """Follow `functions` (start and end of each); return rows and states as the kernel does.
 
             landings  where other code may jump into them
@@ -72,41 +99,45 @@ class Flow:
 
         Without `everything`, code to which no known path leads is left out.
         """
-        label, nodes = np.empty(len(self._rows), np.int64), np.empty((len(self._rows) + op.TAIL_ROWS, 3), np.uint64)
+        landings, edges = np.ascontiguousarray(landings), np.ascontiguousarray(edges)
+        cuts = [len(functions) * part // threads for part in range(threads + 1)] if len(functions) > _FEW else [0, None]
+        parts = [np.ascontiguousarray(functions[first:last]) for first, last in pairwise(cuts)]
+        done = in_threads(lambda part: self._follow(part, landings, edges, everything), parts, threads)
+        found, states = zip(*done, strict=True)
+        return np.concatenate(found), np.concatenate(states)
+
+    def _follow(self, functions: I64, landings: I64, edges: I64, everything: bool) -> tuple[U64, U8]:
+        """Follow some functions in this thread."""
+        scratch = self._spare.pop() if self._spare else _Scratch(self._registers[0])
         facts = np.array([*self._registers, everything, self._arguments], np.int64)
-        origin, offset = (np.empty((_LABELS, int(facts[0])), np.uint64) for _ in range(2))
-        memory = np.empty((2 * op.KEEP, 4), np.uint64)
         status, result = np.zeros(len(functions), np.uint8), np.zeros(op.RESULT_SIZE, np.int64)
         first_row = np.empty(len(functions) + 1, np.int64)
-        functions, landings, edges = (np.ascontiguousarray(column) for column in (functions, landings, edges))
-        found = [self._found[:0]]
+        found = [scratch.found[:0]]
         at = 0
         while at < len(functions):
-            self._decode(functions, at, first_row, result)
+            self._decode(functions, at, scratch.ops, first_row, result)
             decoded = int(result[op.NEXT])
             if decoded == at:
-                self._rows = np.empty((2 * len(self._rows), op.COLUMN_COUNT), np.int64)
-                label, nodes = (
-                    np.empty(len(self._rows), np.int64),
-                    np.empty((len(self._rows) + op.TAIL_ROWS, 3), np.uint64),
-                )
+                scratch.make_room_for_code()
                 continue
             while at < decoded:
                 follow(
-                    self._rows.data, first_row.data, functions.data, at, decoded, facts.data, landings.data,
-                    edges.data, self._endless.data, self._keepers.data, self._starts.data, label.data, nodes.data,
-                    origin.data, offset.data, memory.data, self._found.data, status.data, result.data,
+                    scratch.ops.data, first_row.data, functions.data, at, decoded, facts.data, landings.data,
+                    edges.data, self._endless.data, self._keepers.data, self._starts.data, scratch.label.data,
+                    scratch.nodes.data, scratch.origin.data, scratch.offset.data, scratch.memory.data,
+                    scratch.found.data, status.data, result.data,
                 )  # fmt: skip
                 at, count, short_of = result[: op.KNOWN].tolist()
-                found.append(self._found[:count].copy())
+                found.append(scratch.found[:count].copy())
                 if short_of == op.LABELS:
-                    origin, offset = (np.empty((2 * len(origin), origin.shape[1]), np.uint64) for _ in range(2))
+                    scratch.make_room_for_labels(2 * len(scratch.origin))
                 elif short_of == op.FOUND_ROWS and count == 0:
-                    self._found = np.empty((2 * len(self._found), op.FOUND_COLUMN_COUNT), np.uint64)
+                    scratch.found = np.empty((2 * len(scratch.found), op.FOUND_COLUMN_COUNT), np.uint64)
+        self._spare.append(scratch)
         return np.concatenate(found), status
 
-    def _decode(self, functions: I64, first: int, first_row: I64, result: I64) -> None:
-        arguments = self._rows.data, first_row.data, result.data
+    def _decode(self, functions: I64, first: int, ops: I64, first_row: I64, result: I64) -> None:
+        arguments = ops.data, first_row.data, result.data
         if self._machine is Machine.AARCH64:
             from icf.code import _aarch64
 

@@ -81,6 +81,7 @@ def find_indirect(
     parts: U64,
     landing_pads: LandingPads | None = None,
     keepers: U64 = _NO_PLACES,
+    threads: int = 1,
 ) -> Indirect:
     """Follow the functions `starts`..`ends`; those at `parts` belong to others. All three columns ascend.
 
@@ -105,7 +106,7 @@ def find_indirect(
         functions = functions[bounds[:, 1] > bounds[:, 0]]
         if len(functions):
             code = _Section(
-                image, text, section.vaddr, functions, places, is_jump, parts, starts, landing_pads, keepers
+                image, text, section.vaddr, functions, places, is_jump, parts, starts, landing_pads, keepers, threads
             )
             found.append(code.follow(tables, landings))
     if not found:
@@ -133,7 +134,7 @@ def find_switches(image: AnyImage, start: int, end: int) -> list[Switch]:
             tables, function = JumpTables(image), np.array([[start, end]], np.int64)
             nowhere, nothing = np.empty(0, np.int64), np.empty(0, np.bool_)
             contents, parts = section.code, np.empty(0, np.uint64)
-            code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts, parts, None, parts)
+            code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts, parts, None, parts, 1)
             rows = code.find_switches(np.zeros(1, np.int64), tables)[:, op.FOUND_AT : op.FOUND_MORE + 1].tolist()
             return sorted(Switch(jump, table[0], tuple(tables.entries(*table).tolist())) for jump, *table in rows)
     return []
@@ -154,8 +155,9 @@ class _Section:
         starts: U64,
         landing_pads: LandingPads | None,
         keepers: U64,
+        threads: int,
     ) -> None:
-        self._parts, self._landing_pads = parts, landing_pads
+        self._parts, self._landing_pads, self._threads = parts, landing_pads, threads
         self._unread_pads = np.empty(0, np.uint64)  # functions into which exceptions may lead anywhere
         self._text, self._vaddr = text, vaddr
         self._is_part = np.append(is_in(functions[:, 0].astype(np.uint64), parts), True)
@@ -171,7 +173,7 @@ class _Section:
         The register with the address of a table is often set before a loop, and code that only the table leads to
         goes on in the loop. So switches are searched for in reached code, which grows with each switch.
         """
-        rows, status = self._flow.follow(self._functions, landings, _NO_EDGES)
+        rows, status = self._flow.follow(self._functions, landings, _NO_EDGES, threads=self._threads)
         kind, slot, stack = rows[:, op.FOUND], rows[:, op.FOUND_SLOT], rows[:, op.FOUND_STACK]
         is_doubtful = (kind == op.JUMPS_BY_TABLE) | (kind == op.JUMPS_TO_VALUE) & (slot == 0) & (
             stack != op.AS_ON_ENTRY
@@ -197,7 +199,7 @@ class _Section:
             edges = edges[~elsewhere]
         if not len(again):
             return self._interpret(rows, status, _NO_EDGES)
-        new, status[again] = self._flow.follow(self._functions[again], landings, edges)
+        new, status[again] = self._flow.follow(self._functions[again], landings, edges, threads=self._threads)
         rows = np.concatenate([rows[~is_in(self._owner_of_rows(rows), again)], new])
         return self._interpret(rows, status, edges)
 
@@ -217,7 +219,9 @@ class _Section:
         # handlers of exceptions come last: the tables tell which other code has a path that leads to it
         for everything in (False, True):
             for _ in range(_ROUNDS):
-                found, _ = self._flow.follow(self._functions[changed], _NO_LANDINGS, edges, everything=everything)
+                found, _ = self._flow.follow(
+                    self._functions[changed], _NO_LANDINGS, edges, everything=everything, threads=self._threads
+                )
                 rows = rows[~is_in(self._owner_of_rows(rows), changed)]
                 rows = np.concatenate([rows, found[found[:, op.FOUND] == op.JUMPS_BY_TABLE]])
                 tables.meet(rows[:, op.FOUND_SLOT])

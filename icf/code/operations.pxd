@@ -50,6 +50,7 @@ cdef enum:
     CALLS_FUNCTION = 0x7
     CALLS_FIXED = 0x8
     TAIL_ROWS = 0x18
+    NO_TAIL = -2
     AS_ON_ENTRY = 0x0
     MOVED = 0x1
     UNKNOWN = 0x2

@@ -46,6 +46,7 @@ HOLDS_OBJECT = 6  # a register that points to the object of the call or jump at 
 CALLS_FUNCTION = 7  # what CALLS_VALUE at that address calls: FOUND_SLOT; FOUND_MORE: what formed its address
 CALLS_FIXED = 8  # the same, loaded from a fixed place: FOUND_SLOT; FOUND_MORE: what loads it
 TAIL_ROWS = 24  # of operations between where paths meet and the jump
+NO_TAIL = -2  # not -1: to see whether that is an exception, Cython takes the interpreter lock
 AS_ON_ENTRY, MOVED, UNKNOWN = range(3)  # the stack pointer; MOVED also where the value comes from an unknown table
 
 # Machines: how many registers, and one more; which of them; bits of registers.
