@@ -1,7 +1,7 @@
 """One image: scan, rewriting, pass, resolver, symcache, queries and unwinder, each against something known.
 
 The pass is measured against `llvm-gsymutil --convert --num-threads=2` on the same file, in turns: both read all DWARF
-of an image and write a table. Stacks come from an accuracy run of the same image if there was one, else they are made.
+of an image and write a table. Stacks are those of a run of the image if tests.truth can run it, else they are made.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from icf.elf.image import Image
 from icf.errors import IcfError
+from tests.bench.dense_stacks import dense_stacks
 from tests.bench.made_stacks import made_stacks
 from tests.bench.symcache import random_vaddrs
 from tests.bench.timing import CommandFailed, Cost, run, run_in_turns, warm
@@ -52,11 +53,10 @@ def _bench_pass(image: Path, command: Sequence[str], work: Path, turn_count: int
 
 
 def _stack_lines(image: Path, work: Path) -> list[str]:
-    recorded = image.parent / "work" / f"{image.name}.stacks"
-    if not recorded.exists():
+    lines = dense_stacks(image)
+    if not lines:
         return made_stacks(work / "passed", STACK_COUNT, work / "cache")
-    lines = recorded.read_text().splitlines(keepends=True)
-    return lines and (lines * (STACK_COUNT // len(lines) + 1))[:STACK_COUNT]
+    return lines * (STACK_COUNT // len(lines) + 1)
 
 
 def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: int) -> Figures:

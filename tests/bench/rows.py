@@ -66,6 +66,7 @@ def rows_of_image(figures: Figures) -> Iterator[Row]:
     if resolving := parts.get("resolve"):
         yield Row("icf resolve: stacks", resolving["stacks_per_s"], "stacks/s")
         yield Row("icf resolve: memory", resolving["resolve_peak_mb"], "MB")
+        yield Row("resolver: different stacks", resolving["distinct_count"] / 1e3, "thousand")
         for name, text in (
             ("new_stacks", "new stacks"),
             ("known_calls", "stacks of known calls"),

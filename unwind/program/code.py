@@ -182,9 +182,10 @@ class DecodedCode:
     def returns_from_signal(self, vaddr: int) -> bool:
         """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
         first_bytes, code = _SIGNAL_RETURNS[self._facts.machine]
-        at_second = self._facts.read(vaddr, len(code) - first_bytes) == code[first_bytes:]
-        at = vaddr - first_bytes if at_second else vaddr
-        return at >= 0 and self._facts.read(at, len(code)) == code
+        found = self._facts.read(vaddr, len(code))
+        if found[: len(code) - first_bytes] == code[first_bytes:] and vaddr >= first_bytes:
+            found = self._facts.read(vaddr - first_bytes, len(code))
+        return found == code
 
     def jumps(self, start: int, end: int) -> Jumps | None:
         """Return the jumps of the function in `start:end`; None when it cannot be decoded."""

@@ -173,9 +173,9 @@ class Chains:
                 caller.is_outside and not is_exact and losses is Losses.NONE  # what it called may be missing
             )
         )
-        key: tuple[object, ...] = (address, 0, is_exact, None, 0)
+        key: tuple[object, ...] = address, is_exact
         if depends:
-            key = (address, vptr, is_exact, caller.address, caller.possible, losses, *_key_of(caller.within))
+            key = address, vptr, is_exact, caller.address, caller.possible, losses, *_key_of(caller.within)
         step = self._steps.get(key)
         if step is None:
             callee = Callee(body, vptr, not place.return_address and place.vaddr == body.start)
