@@ -63,6 +63,15 @@ class Contents:
         self._edit(room, start)
         return room
 
+    def read_into(self, room: memoryview, start: int) -> None:
+        """Fill `room`, which the section has bytes for, with those from `start` on."""
+        if self._file is not None:
+            self._file.read_into(room, self._start + start)
+        else:
+            room[:] = self._memory[start : start + len(room)]
+        if self._edit is not None:
+            self._edit(room, start)
+
     @property
     def in_memory(self) -> memoryview | None:
         """All bytes, if they are in memory."""

@@ -132,6 +132,10 @@ class FileBytes:
             start += len(pieces[-1])
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def read_into(self, room: memoryview, start: int) -> None:
+        """Fill `room` with the bytes from `start` on, read from the file for this alone."""
+        self._read_all(room, start)
+
     def private_copy(self, start: int, end: int) -> memoryview:
         """Return a writable copy of these bytes, read from the file for this alone."""
         copy = memoryview(mmap.mmap(-1, max(end - start, 1), flags=_FLAGS))[: end - start]

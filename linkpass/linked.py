@@ -26,6 +26,7 @@ from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
 from icf.pairs import PairIndex
 from icf.sets import is_in
+from icf.vtables.methods import Methods
 from linkpass.pointer_jumps import PointerJumps
 from linkpass.scanning import Scanning, start_scan
 
@@ -60,6 +61,7 @@ class Linked:
     _alone: dict[int, Members] = field(default_factory=dict)  # of bodies that are not merged
     _by_die: tuple[PairIndex, I64] | None = None  # of bodies and DIEs, and the member of each row
     _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
+    _methods: dict[int, Methods] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -103,6 +105,7 @@ class Linked:
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
         self._in_section.clear()
         self._alone.clear()
+        self._methods.clear()
         columns = MemberColumns([self.folds[vaddr].members for vaddr in self.vaddrs.tolist()])
         body: I64 = np.repeat(np.arange(len(self.vaddrs)), np.diff(columns.start))
         member: I64 = np.arange(len(columns)) - columns.start[body]
@@ -132,6 +135,13 @@ class Linked:
         if alone is None:
             alone = self._alone[vaddr] = self.finder.members_at(vaddr)
         return alone
+
+    def methods(self, vaddr: int) -> Methods:
+        """Return the members of a body as methods of classes."""
+        found = self._methods.get(vaddr)
+        if found is None:
+            found = self._methods[vaddr] = Methods(self.members(vaddr).names)
+        return found
 
     def member(self, place: Place) -> FoldMember:
         """Return the member at a place."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from threading import local
 
 import numpy as np
 
@@ -46,6 +47,24 @@ _WINDOW_BYTES = 4 << 20  # of .debug_info, that are in memory at a time; a large
 _WINDOW_UNITS = 1 << 14  # or DIEs
 
 
+class _Window(local):
+    """The bytes of `info` that a thread has read last, and where they begin; the next ones take their place."""
+
+    def __init__(self) -> None:
+        self.at_hand = 0, memoryview(b"")
+        self._room = memoryview(b"")  # memory that is new each time costs more than to read into it
+
+    def read(self, info: Contents, start: int, end: int) -> memoryview:
+        """Return these bytes."""
+        self.at_hand = 0, memoryview(b"")
+        size_bytes = end - start
+        if not size_bytes <= len(self._room) <= 2 * max(size_bytes, _WINDOW_BYTES):
+            self._room = memoryview(bytearray(size_bytes))
+        found = self._room[:size_bytes]
+        info.read_into(found, start)
+        return found
+
+
 @dataclass(slots=True)
 class DebugInfo:
     """Sections, units (u64[n, COLUMN_COUNT], see `columns`) and abbreviation programs."""
@@ -76,7 +95,7 @@ class DebugInfo:
     is_large: bool = False  # sections of which the units have parts are not kept in memory
     has_locations: bool = False
     has_inlines: bool = False  # whether the abbreviations are compiled to read inlined calls
-    _window_at_hand: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: what was read last, and where it begins
+    _last_window: _Window = field(default_factory=_Window)
     _starts_of_parts: dict[int, U64] = field(default_factory=dict)  # by column of `units`
     _held: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: see `hold`
     # by column of `units`: from where to where a section was read, and this section
@@ -117,7 +136,7 @@ class DebugInfo:
         return replace(
             self,
             info=image.debug.streamed(".debug_info"),
-            _window_at_hand=nothing,
+            _last_window=_Window(),
             _held=nothing,
             _parts_at_hand={},
             _held_parts={},
@@ -238,11 +257,11 @@ class DebugInfo:
 
     def _read_window(self, start: int, end: int) -> tuple[int, memoryview]:
         """Return bytes of `info` that include those from `start` to `end`, and where they begin."""
-        for first, found in (self._held, self._window_at_hand):
+        for first, found in (self._held, self._last_window.at_hand):
             if first <= start and end <= first + len(found):
                 return first, found
-        window = self._window_at_hand = start, self.info[start:end]  # other threads replace what is at hand
-        return window
+        self._last_window.at_hand = start, self._last_window.read(self.info, start, end)
+        return self._last_window.at_hand
 
     def hold(self, units: slice) -> None:
         """Read some units of the image, and keep them in memory until others are held."""

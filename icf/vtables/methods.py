@@ -58,9 +58,15 @@ class Methods:
                 else:
                     local.append((scoped_locally, function, name, thunk))
         self._nested, self._local = sorted(nested), sorted(local)
+        self._known: dict[str, list[Method]] = {}
 
     def of_class(self, type_name: str) -> list[Method]:
         """Return the methods of the class with that mangled type."""
+        if type_name not in self._known:
+            self._known[type_name] = self._find(type_name)
+        return self._known[type_name]
+
+    def _find(self, type_name: str) -> list[Method]:
         found = []
         # a class within a function; the end of the function's own name is found by trying
         if type_name.startswith("Z"):

@@ -88,7 +88,7 @@ class FinalOverriders:
             is_complete = fold.complete and vaddr not in self._linked.undescribed
             methods = None
             if is_complete and all(fold.members.names):
-                methods = Methods(fold.members.names)
+                methods = self._linked.methods(vaddr)
             self._methods[vaddr] = None if methods is None or methods.has_any else methods
         return self._methods[vaddr]
 

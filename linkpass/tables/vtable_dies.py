@@ -18,7 +18,6 @@ from icf.demangle import demangle
 from icf.dwarf.dies import read_dies
 from icf.sets import difference, is_in
 from icf.vtables.layout import Vtables
-from icf.vtables.methods import Methods
 from linkpass.linked import Linked
 from linkpass.tables.synthetic import VtableDie
 
@@ -47,15 +46,11 @@ def _types(linked: Linked, vtables: Vtables, class_of: dict[int, str]) -> dict[i
     groups = np.array(sorted(class_of), np.uint64)
     rows = np.flatnonzero(is_in(slots.group, groups) & is_in(slots.target, linked.bodies.start))
     linked.finder.prepare(difference(slots.target[rows], linked.vaddrs))
-    methods: dict[int, Methods] = {}
     declared: dict[int, set[int]] = {}
     for group, vaddr in zip(slots.group[rows].tolist(), slots.target[rows].tolist(), strict=True):
-        members = linked.members(vaddr)
-        if vaddr not in methods:
-            methods[vaddr] = Methods(members.names)
-        for method in methods[vaddr].of_class(class_of[group]):
+        for method in linked.methods(vaddr).of_class(class_of[group]):
             if not method.thunk:
-                declared.setdefault(group, set()).update(members.roots_of(method.function))
+                declared.setdefault(group, set()).update(linked.members(vaddr).roots_of(method.function))
     dies = np.array(sorted(set[int]().union(*declared.values())), np.uint64)
     containing = read_dies(linked.debug, dies).containing_type
     limit = min(len(linked.debug.info), _DIE_LIMIT)
