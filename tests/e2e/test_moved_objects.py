@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from icf.elf.image import Image
 from tests.e2e.modules import Part, build_modules
 from tests.e2e.program import Program, icf
 from tests.e2e.workshop import GOLD, LLD, Workshop
@@ -93,6 +94,24 @@ def test_a_function_without_a_symbol_may_have_replaced_the_object(workshop: Work
     assert program.check(with_vptrs=True)["_ZN1A4nextEv"] == {"ambiguous"}  # its code has the address of a vtable
     run(tool("objcopy"), "-N", "_ZN12_GLOBAL__N_14turnEv", program.folded)
     assert program.check(with_vptrs=True)["_ZN1A4nextEv"] == {"ambiguous"}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD], ids=str, indirect=True)
+def test_a_stub_of_the_linker_replaces_no_object(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(SHAPES, ["-DBEFORE=tick(0)"])
+    program.check(with_vptrs=True)
+    lines = program.folded.with_name("stacks").read_text().splitlines()  # as `check` has written them
+    with Image.open(program.folded) as image:
+        stub = next(iter(image.plt_stubs))
+        section = image.section(".plt")
+        assert section is not None and section.vaddr not in image.plt_stubs
+    evidence = {}
+    for inner in (stub, stub + 4, section.vaddr):
+        stacks = program.folded.with_name("stub.stacks")
+        stacks.write_text("".join(f"{inner:#x} {' '.join(line.split()[1:])}\n" for line in lines))
+        answers = icf("resolve", "-e", program.folded, "--out", "json", stacks).splitlines()
+        evidence[inner] = {frame["evidence"] for line in answers for frame in json.loads(line)["frames"]}
+    assert "vptr" in evidence[stub] and "vptr" in evidence[stub + 4] and "vptr" not in evidence[section.vaddr]
 
 
 @pytest.mark.parametrize("does", ["new (s) B", "s->pad++"])

@@ -16,8 +16,9 @@ import takes longer than many a run, because it recognizes words that are not in
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +56,7 @@ _SLOT_JUMP = re.compile(rb"[\x26\x2e\x36\x3e\x40-\x4f\x64-\x67\xf2\xf3]*\xff\x25
 _BRANCH_NAMES = re.compile(r"^(?:b|b\.\w+|bra\w+|br|[ct]bn?z|(?P<call>bl|blr\w*))$")  # of AArch64
 _LAST_VADDR = (1 << 64) - 1
 _NO_CALL = CallSite(SiteKind.NONE)
+_STUB_BYTES = 16  # a shorter stub is followed by another one, or by padding
 # what a signal handler returns to, mov $15,%rax; syscall or mov x8,#139; svc #0: size of the first instruction, bytes
 _SIGNAL_RETURNS = {
     Machine.X86_64: (7, bytes.fromhex("48c7c00f0000000f05")),
@@ -186,6 +188,15 @@ class DecodedCode:
         if found[: len(code) - first_bytes] == code[first_bytes:] and vaddr >= first_bytes:
             found = self._facts.read(vaddr - first_bytes, len(code))
         return found == code
+
+    def in_stub(self, vaddr: int) -> bool:
+        """Return whether a program counter is in a PLT stub: code of the linker, which only jumps."""
+        row = bisect_right(self._stub_starts, vaddr) - 1
+        return row >= 0 and vaddr < self._stub_starts[row] + _STUB_BYTES
+
+    @cached_property
+    def _stub_starts(self) -> list[int]:
+        return sorted(self._facts.stubs)
 
     def jumps(self, start: int, end: int) -> Jumps | None:
         """Return the jumps of the function in `start:end`; None when it cannot be decoded."""

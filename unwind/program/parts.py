@@ -80,6 +80,9 @@ class Code(Protocol):
     def returns_from_signal(self, vaddr: int) -> bool:
         """Return whether the instructions at `vaddr`, the first or the second, are those that end a signal handler."""
 
+    def in_stub(self, vaddr: int) -> bool:
+        """Return whether a program counter is in a PLT stub: code of the linker, which only jumps."""
+
     def jumps(self, start: int, end: int) -> Jumps | None:
         """Return the jumps in `start:end`; None if they are not known."""
 
@@ -185,6 +188,9 @@ class ListedCode:
 
     def returns_from_signal(self, vaddr: int) -> bool:
         return vaddr in self._signal_returns
+
+    def in_stub(self, vaddr: int) -> bool:
+        return False
 
     def jumps(self, start: int, end: int) -> Jumps | None:
         return self._jumps.get(start, Jumps())

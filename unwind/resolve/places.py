@@ -136,6 +136,11 @@ class Places:
         return plain if module is not None and self._process.program(module).code.signs_pointers else address
 
 
+def is_hidden(place: Place) -> bool:
+    """Return whether the code of a frame may be that of any function of its module: no function has it, and no stub."""
+    return place.body is None and place.program is not None and not place.program.code.in_stub(place.vaddr)
+
+
 def has_frame(place: Place) -> bool:
     """Return whether the code of a function shows that its frame pointer leads to its caller; False: not known."""
     body = place.body

@@ -12,10 +12,10 @@ object points to now, and constructors and destructors move that:
 At a function's first instruction nothing has happened yet. Later, and in frames further out, the pointer counts unless
 one of the functions on the stack that ran since may have moved it: a constructor or a destructor, by its name, or
 code that has one inlined, which shows by the address of that very group of vtables in it. A function without a symbol
-may be anything that its module has, so there the address anywhere in the module counts. Functions that have returned
-count, too, if the frame's function passed the object to them (`unwind.resolve.moved`). A pointer to a vtable that
-the tables do not list excludes nothing. A destroyed object cannot be detected: its memory may already hold another
-object.
+may be anything that its module has, so there the address anywhere in the module counts. (A PLT stub has no symbol
+either, but it is the linker's, and only jumps.) Functions that have returned count, too, if the frame's function passed
+the object to them (`unwind.resolve.moved`). A pointer to a vtable that the tables do not list excludes nothing. A
+destroyed object cannot be detected: its memory may already hold another object.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 
 from unwind.program.program import Body, Program, VtableGroup
 from unwind.resolve.moved import SPECIAL, Moves
-from unwind.resolve.places import Marked, Place, Sampled
+from unwind.resolve.places import Marked, Place, Sampled, is_hidden
 
 Vptrs = tuple[tuple[int, int], ...]  # (frame index, link-time vtable pointer)
 _WORD_BYTES = 8
@@ -87,9 +87,7 @@ class Trust:
                 continue
             places = [self._place(frames[idx], idx) for idx in range(inner_count, frame_idx)]
             inner += [each.body.first_node for each in places if each is not None and each.body is not None]
-            hidden.update(
-                each.program for each in places if each is not None and each.body is None and each.program is not None
-            )
+            hidden.update(each.program for each in places if each is not None and each.program and is_hidden(each))
             inner_count = frame_idx
             is_entry = not place.return_address and place.vaddr == body.start
             if is_entry or not self._may_be_moved(inner, hidden, body, vptr):

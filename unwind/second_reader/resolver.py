@@ -22,7 +22,7 @@ from unwind.program.parts import SiteKind
 from unwind.program.program import Body, Program
 from unwind.resolve.answer import OUTSIDE, one, several, unknown
 from unwind.resolve.moved import SPECIAL, Moves
-from unwind.resolve.places import Place, Places
+from unwind.resolve.places import Place, Places, is_hidden
 from unwind.second_reader.pairs import Callee, Pairs
 from unwind.second_reader.reach import Functions
 from unwind.symbolize.answer import Answer
@@ -177,7 +177,7 @@ class SecondResolver:
                 is_entry = not place.return_address and place.vaddr == place.body.start
                 vptr = vptrs.get(idx, 0) - place.body.program.bias
                 inner = [frame.callee.body for frame in frames if frame.callee is not None]
-                hidden = [frame.place.program for frame in frames if frame.callee is None]
+                hidden = [frame.place.program for frame in frames if is_hidden(frame.place)]
                 is_known = any(vtable.vaddr == vptr for vtable in _vtables(place.body.program, vptr))
                 counts = (
                     is_known

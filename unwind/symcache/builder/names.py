@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -49,7 +48,9 @@ class Names:
 
     def blocks(self) -> tuple[bytearray, U64]:
         """Return all names as `names` has them, and where each block begins; none may be numbered afterwards."""
-        self._pack()
+        if self._pending:
+            self._pack(self._pending)
+            self._pending = []
         return self._blocks, np.array(self._block_ends, np.uint64)
 
     def forget_sources(self) -> None:
@@ -89,8 +90,8 @@ class Names:
         used = np.bincount(of_hash, uses, len(hashes))[new]
         new = new[np.lexsort((first[new], -used))]
         numbers[new] = np.arange(self.count, self.count + len(new), dtype=np.uint32)
-        rows = first[new].tolist()
-        self._add(known[row] if row < len(known) else self._name(int(distinct[row])) for row in rows)
+        own = len(known)
+        self._add([known[row] if row < own else self._name(int(distinct[row])) for row in first[new].tolist()])
         self._remember(hashes[is_new], numbers[is_new])
         return numbers[of_hash][back.reshape(-1)]
 
@@ -127,18 +128,17 @@ class Names:
             order = np.argsort(merged := np.concatenate([first, second]), kind="stable")
             self._known[-2:] = [(merged[order], np.concatenate([their, other])[order])]
 
-    def _add(self, names: Iterable[bytes]) -> None:
-        for name in names:
-            self._checksums.append(zlib.crc32(name))
-            self._pending.append(name)
-            if len(self._pending) == NAME_COUNT:
-                self._pack()
+    def _add(self, names: list[bytes]) -> None:
+        self._checksums.extend(map(zlib.crc32, names))
+        self._pending += names
+        whole = len(self._pending) // NAME_COUNT * NAME_COUNT
+        for first in range(0, whole, NAME_COUNT):
+            self._pack(self._pending[first : first + NAME_COUNT])
+        del self._pending[:whole]
 
-    def _pack(self) -> None:
-        if self._pending:
-            self._blocks += zlib.compress(b"\0".join([*self._pending, b""]), _LEVEL)
-            self._block_ends.append(len(self._blocks))
-            self._pending.clear()
+    def _pack(self, names: list[bytes]) -> None:
+        self._blocks += zlib.compress(b"\0".join([*names, b""]), _LEVEL)
+        self._block_ends.append(len(self._blocks))
 
 
 def _hashed(names: list[bytes]) -> U64:
