@@ -45,7 +45,7 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
         info, restored[".debug_info"] = info.edited(words.put), words.offset
         info = info if is_large else Contents(info[:])
     for name in _ADDRESS_SECTIONS:
-        words = find_restored(file, name, file.streamed(name)) if restore else None
+        words = find_restored(file, name, section_of_parts(file, name, is_large)) if restore else None
         if words is not None:
             views[name], restored[name] = file.private_copy(name), words.offset
             words.put(views[name], 0)
@@ -63,7 +63,9 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
         line_str=file.contents(".debug_line_str"),
         str_offsets=section_of_parts(file, ".debug_str_offsets", is_large),
         ranges=views[".debug_ranges"] if ".debug_ranges" in views else file.contents(".debug_ranges"),
-        rnglists=views[".debug_rnglists"] if ".debug_rnglists" in views else file.contents(".debug_rnglists"),
+        rnglists=Contents(views[".debug_rnglists"])
+        if ".debug_rnglists" in views
+        else section_of_parts(file, ".debug_rnglists", is_large),
         units=units,
         tables=tables,
         decls=decls,

@@ -83,7 +83,7 @@ class _Joined:
             "info": [],
             "abbrev": [image.debug.contents(".debug_abbrev")],
             "str_offsets": [debug.str_offsets[:]],
-            "rnglists": [debug.rnglists],
+            "rnglists": [debug.rnglists[:]],
             "loc": [debug.loc],
             "loclists": [debug.loclists],
             "str": [],
@@ -138,7 +138,7 @@ class _Joined:
             debug.abbrev, debug.units, debug.has_inlines
         )
         debug.more, debug.split_str = self._all("info"), self._all("str")
-        debug.str_offsets, debug.rnglists = Contents(self._all("str_offsets")), self._all("rnglists")
+        debug.str_offsets, debug.rnglists = (Contents(self._all(name)) for name in ("str_offsets", "rnglists"))
         debug.loc, debug.loclists = self._all("loc"), self._all("loclists")
         debug.read_unit_dies()
 

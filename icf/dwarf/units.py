@@ -76,7 +76,7 @@ class DebugInfo:
     line_str: memoryview
     str_offsets: Contents
     ranges: memoryview
-    rnglists: memoryview
+    rnglists: Contents
     units: U64
     tables: U64
     decls: U64
@@ -97,6 +97,7 @@ class DebugInfo:
     has_inlines: bool = False  # whether the abbreviations are compiled to read inlined calls
     _last_window: _Window = field(default_factory=_Window)
     _starts_of_parts: dict[int, U64] = field(default_factory=dict)  # by column of `units`
+    starts_of_lists: U64 | None = None  # where the contributions to `rnglists` begin, if that is known
     _held: tuple[int, memoryview] = (0, memoryview(b""))  # of `info`: see `hold`
     # by column of `units`: from where to where a section was read, and this section
     _parts_at_hand: dict[int, tuple[int, int, memoryview]] = field(default_factory=dict)
@@ -130,7 +131,8 @@ class DebugInfo:
     def as_linked(self, image: Image) -> DebugInfo:
         """Return the same, with the addresses that the linker left in the image."""
         own = image.debug.contents(".debug_rnglists")
-        rnglists = memoryview(b"".join([own, self.rnglists[len(own) :]])) if len(self.rnglists) > len(own) else own
+        if len(self.rnglists) > len(own):
+            own = memoryview(b"".join([own, self.rnglists[len(own) :]]))
         addr = Contents(image.debug.contents(".debug_addr"))
         nothing = (0, memoryview(b""))
         return replace(
@@ -142,7 +144,7 @@ class DebugInfo:
             _held_parts={},
             addr=addr,
             ranges=image.debug.contents(".debug_ranges"),
-            rnglists=rnglists,
+            rnglists=Contents(own),
         )
 
     @property

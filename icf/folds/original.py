@@ -31,7 +31,7 @@ def lost_addresses(debug: DebugInfo, image: Image, functions: Functions, rows: I
         form = there.flags[listed] & np.uint64(6)
         ask = range_requests(debug, listed, there.ranges[listed], form, there.unit[listed])
         out = np.empty((64 * len(listed) + 64, 4), np.uint64)
-        count = _ranges.expand(ask, before.units, before.ranges, before.rnglists, before.addr[:], out)
+        count = _ranges.expand(ask, before.units, before.ranges, before.rnglists[:], before.addr[:], out)
         alive = {(int(row), int(low)) for row, low in out[:count, :2]}
         wanted = {int(d): i for i, d in enumerate(dies[listed].tolist())}
         for row in rows.tolist():

@@ -51,6 +51,7 @@ def build_sections(
         image.forget_symbols()
     trim()
     encoded = encode_payloads(image, debug, scan, bodies, claims, names)
+    trim()
     members = number_members(claims, names, len(bodies.start))
     names.forget_sources()
     del debug, scan, claims
