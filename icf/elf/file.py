@@ -14,10 +14,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from icf.contents import Contents
-from icf.elf import compression
 from icf.elf.headers import SECTION_HEADERS, Headers, parse_headers
 from icf.elf.types import (
     DT_NULL,
@@ -34,6 +32,9 @@ from icf.elf.types import (
 )
 from icf.errors import FormatError
 from icf.filebytes import FileBytes
+
+if TYPE_CHECKING:
+    from icf.contents import Contents
 
 STREAMED_BYTES = 64 << 20  # shorter sections are kept: reading them again takes time
 _DYNAMIC_ENTRY_SIZE_BYTES = 16
@@ -128,7 +129,11 @@ class ElfFile:
         """Return whether `contents` inflates the section."""
         if section.flags & SHF_COMPRESSED and section.type != SHT_NOBITS:
             return True
-        return section.name.startswith(".zdebug_") and compression.is_gnu_compressed(section.name, self.stored(section))
+        if not section.name.startswith(".zdebug_"):
+            return False
+        from icf.elf.compression import is_gnu_compressed
+
+        return is_gnu_compressed(section.name, self.stored(section))
 
     def contents(self, section: Section | str) -> memoryview:
         """Return the (inflated) contents; empty if the section is absent or has none in this file."""
@@ -141,8 +146,10 @@ class ElfFile:
             return self.stored(section)
         view = self._inflated.get(section.index)
         if view is None:
+            from icf.elf.compression import inflate
+
             gnu = not section.flags & SHF_COMPRESSED
-            inflated = compression.inflate(self.stored(section), self.path, section.name, gnu=gnu)
+            inflated = inflate(self.stored(section), self.path, section.name, gnu=gnu)
             view = self._inflated[section.index] = memoryview(inflated).toreadonly()
         return view
 
@@ -152,6 +159,8 @@ class ElfFile:
 
     def unkept(self, section: Section | str, above_bytes: int = 0) -> Contents:
         """Return the (inflated) contents; those of more than so many bytes that can be read again are not kept."""
+        from icf.contents import Contents
+
         found = self.section(section) if isinstance(section, str) else section
         if found is None:
             return Contents(self.data[:0])

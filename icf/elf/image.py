@@ -16,16 +16,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from icf.elf import notes
 from icf.elf.file import ElfFile
 from icf.elf.types import DT_NEEDED, PF_X, PT_LOAD, SHT_DYNSYM, SHT_RELA, SHT_SYMTAB, Section
 from icf.filebytes import FileBytes
-from icf.linkers import HiddenSymbols, Linker
 
 if TYPE_CHECKING:
     from icf.elf.headers import Headers
     from icf.elf.relocations import Relocations
     from icf.elf.symbols import Symbols
+    from icf.linkers import Linker
 
 
 class Image(ElfFile):
@@ -72,7 +71,9 @@ class Image(ElfFile):
     @cached_property
     def build_id(self) -> bytes:
         """The build id; empty if the image has none."""
-        return notes.find_build_id(self)
+        from icf.elf.notes import find_build_id
+
+        return find_build_id(self)
 
     @cached_property
     def code_digest(self) -> bytes:
@@ -84,8 +85,10 @@ class Image(ElfFile):
     @cached_property
     def linker(self) -> Linker:
         """The linker that made the image; `icf.linkers.UNKNOWN` if the image does not show it."""
-        found = notes.find_linker(self)
-        return found if found.name else notes.find_linker(self.debug)
+        from icf.elf.notes import find_linker
+
+        found = find_linker(self)
+        return found if found.name else find_linker(self.debug)
 
     # Symbols and relocations
 
@@ -122,6 +125,7 @@ class Image(ElfFile):
         symbols = self._symbols.get(section_idx)
         if symbols is None:
             from icf.elf.symbols import read_symbols
+            from icf.linkers import HiddenSymbols
 
             made_local_last = self.linker.hidden_symbols is HiddenSymbols.AFTER_ALL_FILES
             symbols = read_symbols(self, section_idx, made_local_last=made_local_last)

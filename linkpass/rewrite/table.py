@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from icf.elf import compression
 from icf.elf.types import (
     SHDR,
     SHF_COMPRESSED,
@@ -115,6 +114,8 @@ def _grow(image: Image, entry: Entry, growth: SectionGrowth) -> None:
         raise IcfError(f"{image.path}: {keep_bytes} bytes of {growth.name} are to stay, it has {old_bytes}")
     tail = memoryview(growth.tail).cast("B")
     if image.is_compressed(section):
+        from icf.elf import compression
+
         gnu = not section.flags & SHF_COMPRESSED
         header = compression.parse_header(image.stored(section), image.path, section.name, gnu=gnu)
         entry.content = compression.compress(b"".join((image.contents(section)[:keep_bytes], tail)), header)
