@@ -8,9 +8,10 @@ an operand decide whether it is a call, so an address of a function, taken with 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from operator import attrgetter
+from functools import cache
+from operator import itemgetter
 from struct import pack
 from typing import NamedTuple
 
@@ -46,7 +47,7 @@ _KINDS = {
 }
 _RELATIVE_TYPES, _A64_BRANCHES = (2, 4), (280, 282, 283)
 _A64_GOT_LOADS = (309, 312, 313)  # GOT_LD_PREL19, LD64_GOT_LO12_NC, LD64_GOTPAGE_LO15
-_offset_of = attrgetter("offset")
+_offset_of = itemgetter(0)
 _Place = tuple[int, int]  # section, offset
 
 
@@ -92,7 +93,12 @@ def _functions(object_file: RelocatableObject) -> dict[_Place, list[_Symbol]]:
 
 
 def _described(object_file: RelocatableObject, symbols: dict[_Place, list[_Symbol]]) -> Iterator[Function]:
-    file, section = object_file.file, -1
+    file, machine, section = object_file.file, object_file.machine, -1
+
+    @cache
+    def callee_of(symbol: int, addend: int) -> tuple[str, bool]:
+        return _callee(object_file, symbols, symbol, addend)
+
     for (own_section, offset), named in symbols.items():  # by section
         if own_section != section:
             section = own_section
@@ -100,7 +106,7 @@ def _described(object_file: RelocatableObject, symbols: dict[_Place, list[_Symbo
             relocations = object_file.relocations_of(section)
         size_bytes = object_file.symbols[named[0].row].size_bytes
         first, last = (bisect_left(relocations, end, key=_offset_of) for end in (offset, offset + size_bytes))
-        operands = tuple(_operands(object_file, symbols, code, relocations[first:last], offset))
+        operands = tuple(_operands(machine, code, relocations[first:last], offset, callee_of))
         own_code = code[offset : offset + size_bytes]
         name, is_local = named[0].name, named[0].is_local
         aliases = tuple(symbol.name for symbol in named[1:])
@@ -108,36 +114,37 @@ def _described(object_file: RelocatableObject, symbols: dict[_Place, list[_Symbo
 
 
 def _operands(
-    object_file: RelocatableObject,
-    symbols: dict[_Place, list[_Symbol]],
+    machine: Machine,
     code: memoryview,
     relocations: Sequence[Relocation],
     start: int,
+    callee_of: Callable[[int, int], tuple[str, bool]],
 ) -> Iterator[Operand]:
-    kinds = _KINDS[object_file.machine]
+    kinds, bias = _KINDS[machine], 0 if machine is Machine.AARCH64 else 4
     for offset, kind, symbol, addend in relocations:
-        callee, is_local = "", False
-        if is_branch(object_file.machine, code, offset, kind) or _is_load(object_file.machine, code, offset, kind):
-            bias = 0 if object_file.machine is Machine.AARCH64 else 4
-            callee, is_local = _callee(object_file, symbols, symbol, addend + bias)
-        yield Operand(offset - start, kinds.get(kind, FIELD), callee, is_local)
+        if is_branch(machine, code, offset, kind) or _is_load(machine, code, offset, kind):
+            yield Operand(offset - start, kinds.get(kind, FIELD), *callee_of(symbol, addend + bias))
+        else:
+            yield Operand(offset - start, kinds.get(kind, FIELD))
 
 
 def is_branch(machine: Machine, code: memoryview, offset: int, kind: int) -> bool:
     """Return whether the operand at `offset` is that of a call or jump."""
     if machine is Machine.AARCH64:
         return kind in _A64_BRANCHES
-    before = bytes(code[max(offset - 2, 0) : offset])
+    if not 0 < offset <= len(code):
+        return False
+    before, opcode = code[offset - 2] if offset > 1 else 0, code[offset - 1]
     if kind in _RELATIVE_TYPES:
-        return before[-1:] in (b"\xe8", b"\xe9") or (before[:1] == b"\x0f" and b"\x80" <= before[-1:] < b"\x90")
-    return _KINDS[machine].get(kind) == GOT_FIELD and before in (b"\xff\x15", b"\xff\x25")
+        return opcode in (0xE8, 0xE9) or (before == 0x0F and 0x80 <= opcode < 0x90)
+    return _KINDS[machine].get(kind) == GOT_FIELD and before == 0xFF and opcode in (0x15, 0x25)
 
 
 def _is_load(machine: Machine, code: memoryview, offset: int, kind: int) -> bool:
     """Return whether the operand at `offset` is that of a load from the GOT, as of a function to call (-fno-plt)."""
     if machine is Machine.AARCH64:
         return kind in _A64_GOT_LOADS
-    return _KINDS[machine].get(kind) == GOT_FIELD and bytes(code[max(offset - 2, 0) : max(offset - 1, 0)]) == b"\x8b"
+    return _KINDS[machine].get(kind) == GOT_FIELD and 2 <= offset < len(code) + 2 and code[offset - 2] == 0x8B
 
 
 def _callee(

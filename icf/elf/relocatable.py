@@ -7,8 +7,9 @@ objects at once are read as columns (`icf.elf.objectfile`), which has the same r
 from __future__ import annotations
 
 from functools import cached_property
+from operator import itemgetter
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from icf.elf.file import ElfFile
 from icf.elf.headers import SECTION_HEADERS
@@ -40,6 +41,7 @@ from icf.errors import FormatError, UnsupportedError
 
 _SYMBOL, _RELOCATION, _WORD = Struct("<IBBHQQ"), Struct("<QIIq"), Struct("<I")
 _CODE = SHF_ALLOC | SHF_EXECINSTR
+Relocation: TypeAlias = tuple[int, int, int, int]  # offset in the section, type, row of the symbol, addend
 
 
 class Symbol(NamedTuple):
@@ -62,15 +64,6 @@ class Symbol(NamedTuple):
     def is_defined(self) -> bool:
         """Whether the symbol lies in a section of this object."""
         return 0 < self.shndx < SHN_LORESERVE
-
-
-class Relocation(NamedTuple):
-    """A relocation; its offset counts from the start of the section."""
-
-    offset: int
-    type: int
-    symbol: int  # row in the symbol table
-    addend: int
 
 
 class RelocatableObject:
@@ -197,13 +190,13 @@ class RelocatableObject:
         symtab = self._symtab.index if self._symtab is not None else 0
         if holder.link != symtab:
             raise self._error(holder, f"relocation section has sh_link {holder.link}, the symbol table is {symtab}")
-        found = list(map(Relocation._make, _RELOCATION.iter_unpack(self.file.stored(holder))))
+        found = list(_RELOCATION.iter_unpack(self.file.stored(holder)))
         limit = max(len(self.symbols), 1)
-        for row, relocation in enumerate(found):
-            if relocation.symbol >= limit:
-                problem = f"relocation names symbol {relocation.symbol}, its table has {len(self.symbols)}"
+        for row, (_, _, symbol, _) in enumerate(found):
+            if symbol >= limit:
+                problem = f"relocation names symbol {symbol}, its table has {len(self.symbols)}"
                 raise FormatError(self.file.path, holder.name, row * RELA_SIZE_BYTES, problem)
-        found.sort(key=lambda relocation: relocation.offset)
+        found.sort(key=itemgetter(0))
         return found
 
     def _error(self, section: Section, problem: str) -> FormatError:

@@ -82,10 +82,13 @@ class Function(NamedTuple):
 def checksum(code: bytes | memoryview, operands: Sequence[Operand]) -> int:
     """Return the CRC-32 of a function's code without what a linker may change."""
     masked = bytearray(code)
-    for operand in operands:
-        before, after = _AROUND[operand.kind]
-        start, end = max(operand.offset - before, 0), min(operand.offset + after, len(masked))
-        masked[start:end] = bytes(max(end - start, 0))
+    size_bytes = len(masked)
+    for offset, kind, _, _ in operands:
+        before, after = _AROUND[kind]
+        start, end = offset - before, offset + after
+        if start < 0 or end > size_bytes:
+            start, end = max(start, 0), max(start, 0, min(end, size_bytes))
+        masked[start:end] = bytes(end - start)
     return zlib.crc32(masked)
 
 
