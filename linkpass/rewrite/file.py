@@ -98,13 +98,12 @@ def same_ranges(left_fd: int, left_offset: int, right_fd: int, right_offset: int
     The error to find is a piece at the wrong place, as the kernel copies the bytes; so the ends and 16 KB of
     each MB are read. They are read, not mapped: mapped pages would all stay in memory.
     """
-    left, right = bytearray(_SAMPLE_SIZE_BYTES), bytearray(_SAMPLE_SIZE_BYTES)
     last = size_bytes - _SAMPLE_SIZE_BYTES
     starts = [*range(0, last, _SAMPLE_DISTANCE_BYTES), last] if last > 0 else [0]
     for start in starts:
-        left_view, right_view = memoryview(left)[: size_bytes - start], memoryview(right)[: size_bytes - start]
-        got = os.preadv(left_fd, [left_view], left_offset + start)
-        if got != len(left_view) or os.preadv(right_fd, [right_view], right_offset + start) != got or left != right:
+        wanted_bytes = min(_SAMPLE_SIZE_BYTES, size_bytes - start)
+        left = os.pread(left_fd, wanted_bytes, left_offset + start)
+        if len(left) < wanted_bytes or os.pread(right_fd, wanted_bytes, right_offset + start) != left:
             return False
     return True
 

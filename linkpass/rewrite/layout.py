@@ -82,7 +82,15 @@ def plan_layout(
         offset = _align_up(offset, align)
         tail_bytes = len(entry.tail) if entry.tail is not None else 0
         kept_bytes = section.size_bytes - tail_bytes
-        pieces.append(Piece(offset, kept_bytes, entry.content, section.offset))
+        last = pieces[-1]
+        if (
+            entry.content is last.content is None
+            and last.offset + last.size_bytes == offset
+            and last.source_offset + last.size_bytes == section.offset
+        ):  # one copy for sections that follow one another, of which an object has hundreds
+            pieces[-1] = last._replace(size_bytes=last.size_bytes + kept_bytes)
+        else:
+            pieces.append(Piece(offset, kept_bytes, entry.content, section.offset))
         if tail_bytes:
             pieces.append(Piece(offset + kept_bytes, tail_bytes, entry.tail))
         entry.section = section._replace(offset=offset)
