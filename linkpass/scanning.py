@@ -17,7 +17,7 @@ from icf.dwarf.opening import open_debug
 from icf.dwarf.runs import thread_count
 from icf.dwarf.scan import Scan, scan_functions
 from icf.dwarf.units import DebugInfo
-from icf.elf import plt, relocations  # noqa: F401 - the threads use them
+from icf.elf import compression, notes, plt, relocations  # noqa: F401 - the threads use them
 from icf.elf.image import Image
 from icf.elf.types import Machine
 from icf.folds.functions import Bodies, find_bodies
