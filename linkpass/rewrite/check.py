@@ -105,7 +105,7 @@ def _check_contents(
             same = same_bytes(image.contents(before)[:keep_bytes], out.contents(after)[:keep_bytes])
         else:
             same = same_ranges(image.fileno(), before.offset, out.fileno(), after.offset, keep_bytes)
-        same = same and same_bytes(out.streamed(after)[keep_bytes:], memoryview(growth.tail).cast("B"))
+        same = same and same_bytes(out.unkept(after)[keep_bytes:], memoryview(growth.tail).cast("B"))
     elif before.index == image.headers.shstrndx:
         same = same_bytes(image.stored(before), out.stored(after)[: before.size_bytes])
     elif len(new_index) < len(image.sections) and before.type in (SHT_SYMTAB, SHT_DYNSYM):
