@@ -20,6 +20,7 @@ from icf.elf.types import (
     PHDR,
     PN_XNUM,
     SHDR,
+    SHF_ALLOC,
     SHN_XINDEX_16,
     SHT_NOBITS,
     Machine,
@@ -146,7 +147,7 @@ def _parse_sections(
             )
         names = bytes(data[names_offset : names_offset + names_size_bytes])
     sections = []
-    for index, (name_offset, *fields) in enumerate(raw):
+    for index, (name_offset, kind, flags, vaddr, offset, size_bytes, link, info, align, entsize) in enumerate(raw):
         name = ""
         if name_offset and names:
             nul = names.find(0, name_offset)
@@ -156,12 +157,10 @@ def _parse_sections(
                     shoff + index * SHDR.size,
                 )
             name = names[name_offset:nul].decode("utf-8", "surrogateescape")
-        section = Section(index, name, *fields)
-        if section.is_alloc and section.vaddr + section.size_bytes > 1 << 64:
+        if flags & SHF_ALLOC and vaddr + size_bytes > 1 << 64:
             raise reader.error(
-                f"section {name or index} of {section.size_bytes} bytes at {section.vaddr:#x} "
-                "ends beyond the address space",
+                f"section {name or index} of {size_bytes} bytes at {vaddr:#x} ends beyond the address space",
                 shoff + index * SHDR.size,
             )
-        sections.append(section)
+        sections.append(Section(index, name, kind, flags, vaddr, offset, size_bytes, link, info, align, entsize))
     return tuple(sections)

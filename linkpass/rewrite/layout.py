@@ -93,7 +93,8 @@ def plan_layout(
             pieces.append(Piece(offset, kept_bytes, entry.content, section.offset))
         if tail_bytes:
             pieces.append(Piece(offset + kept_bytes, tail_bytes, entry.tail))
-        entry.section = section._replace(offset=offset)
+        if section.offset != offset:
+            entry.section = section._replace(offset=offset)
         offset += section.size_bytes
     table = _pack_table(entries)
     table_offset = _align_up(offset, _TABLE_ALIGN)
