@@ -65,12 +65,14 @@ class Symbols:
         strtab: memoryview,
         extended: U32 | None = None,
         *,
+        limits: U64 | None = None,
         made_local_last: bool = False,
         has_versions: bool = True,
     ) -> None:
         self.path, self.section = path, section
         self.has_versions = has_versions  # what follows `@` in a name is a version
         self.strtab = strtab
+        self.limits = np.empty(0, np.uint64) if limits is None else limits  # ascending; no function goes on there
         self.count = len(raw)
         self.raw = raw
         self._extended = extended

@@ -7,6 +7,7 @@ share it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from typing import NamedTuple
 
@@ -82,11 +83,12 @@ def _scan(image: Image) -> tuple[DebugInfo | None, Scan | None]:
 
 
 def _ends(image: Image, bodies: Bodies) -> dict[int, int]:
-    """Return the ends of bodies whose size is not known: where the next one begins, or their section ends."""
-    found = {}
+    """Return the ends of bodies whose size is not known: where the next one begins, or no function goes on."""
+    found, others = {}, image.symbols.limits
     for row in np.flatnonzero(bodies.end <= bodies.start).tolist():
         start = int(bodies.start[row])
-        limits = [part.vaddr + part.size_bytes for part in image.sections if 0 <= start - part.vaddr < part.size_bytes]
+        limits = others[(at := bisect_right(others.data, start)) : at + 1].tolist()
+        limits += [part.vaddr + part.size_bytes for part in image.sections if 0 <= start - part.vaddr < part.size_bytes]
         found[start] = min([*bodies.start[row + 1 : row + 2].tolist(), *limits], default=start)
     return found
 

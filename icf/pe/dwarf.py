@@ -4,7 +4,7 @@ Readers of DWARF take an ELF image (`icf.elf.image.Image`). `DwarfImage` is the 
 file and addresses, with headers made from its own.
 
     sections    those of the PE image, with their whole names; debug information is not loaded
-    symbols     its COFF symbols; sizes as far as `.pdata` has the ends of functions
+    symbols     its COFF symbols; sizes of functions for which `.pdata` has an entry
     linker      not known, but one that keeps the symbols of all functions
 
 lld for Windows leads each reference to a folded function to the kept one, in debug information, too: each member of a
@@ -114,8 +114,9 @@ class DwarfImage(Image):
         starts = np.concatenate([np.zeros(1, np.uint64), starts])
         is_code = np.array([bool(each.flags & SHF_EXECINSTR) for each in self.sections])[number]
         is_data = is_defined & ~is_code & np.isin(storage, (EXTERNAL, STATIC, WEAK_EXTERNAL))
-        is_section = (storage == STATIC) & (rows["more"] > 0) & (rows["value"] == 0)
-        kinds = [storage == FILE, is_section, coff.is_function() & is_code, is_data]
+        is_function = coff.is_function()  # GNU as writes records behind functions, too
+        is_section = (storage == STATIC) & (rows["more"] > 0) & (rows["value"] == 0) & ~is_function
+        kinds = [storage == FILE, is_section, is_function & is_code, is_data]
         kind = np.select(kinds, [STT_FILE, STT_SECTION, STT_FUNC, STT_OBJECT], STT_NOTYPE)
         bind = np.select([storage == EXTERNAL, storage == WEAK_EXTERNAL], [STB_GLOBAL, _STB_WEAK], STB_LOCAL)
         raw["st_name"], raw["st_info"] = offsets, bind << 4 | kind
@@ -123,25 +124,34 @@ class DwarfImage(Image):
         raw["st_value"] = starts[number] + rows["value"]
         functions = np.flatnonzero(kind == STT_FUNC)
         raw["st_size"][functions] = self._sizes(raw["st_value"][functions])
-        return Symbols(self.path, "symbols", raw, strings, has_versions=False)
+        is_other = is_defined & np.isin(kind, (STT_SECTION, STT_NOTYPE, STT_OBJECT))
+        limits = np.unique(np.concatenate([raw["st_value"][is_other], self._unwound[0]]))
+        return Symbols(self.path, "symbols", raw, strings, limits=limits, has_versions=False)
+
+    @cached_property
+    def _unwound(self) -> tuple[U64, U64]:
+        """The addresses at which entries of `.pdata` begin, ascending, and the furthest end of those that do."""
+        if self.machine is not Machine.X86_64:
+            return np.zeros(0, np.uint64), np.zeros(0, np.uint64)
+        begin, end = UnwindTable(self._image).ranges()
+        start, back = np.unique(begin, return_inverse=True)
+        furthest = np.zeros(len(start), np.uint64)
+        np.maximum.at(furthest, back.reshape(-1), end)
+        base = np.uint64(self._image.base)
+        return start + base, furthest + base
 
     def _sizes(self, vaddrs: U64) -> U64:
-        """Return the sizes of functions: up to the last end in `.pdata` before the next function; 0: not known."""
+        """Return the sizes of functions: of those that begin where an entry of `.pdata` does; 0: not known."""
+        begin, end = self._unwound
         sizes = np.zeros(len(vaddrs), np.uint64)
-        if self.machine is not Machine.X86_64 or not len(vaddrs):
+        if not len(begin):
             return sizes
-        begin, end = UnwindTable(self._image).ranges()
-        base = np.uint64(self._image.base)
-        order = np.argsort(begin, kind="stable")
-        begin, end = begin[order] + base, np.maximum.accumulate(end[order] + base) if len(end) else end
-        start, back = np.unique(vaddrs, return_inverse=True)
-        following = np.append(start[1:], np.uint64(self.span[1]))
-        first, last = np.searchsorted(begin, start), np.searchsorted(begin, following)
-        has = first < last
-        found = np.zeros(len(start), np.uint64)
-        ends = np.minimum(end[np.maximum(last[has], 1) - 1], following[has])
-        found[has] = np.maximum(ends, start[has]) - start[has]
-        return found[back.reshape(-1)]
+        row = np.minimum(np.searchsorted(begin, vaddrs), len(begin) - 1)
+        following = np.append(np.unique(vaddrs), ~np.uint64(0))
+        ends = np.minimum(end[row], following[np.searchsorted(following, vaddrs, side="right")])
+        has = (begin[row] == vaddrs) & (ends > vaddrs)
+        sizes[has] = ends[has] - vaddrs[has]
+        return sizes
 
 
 def _headers(image: PeImage, coff: CoffSymbols) -> Headers:

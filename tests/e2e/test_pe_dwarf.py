@@ -142,6 +142,54 @@ def test_members_of_one_name_have_the_lines_of_their_files(tmp_path: Path) -> No
     assert lines == {"helper files-first.c:4:53", "helper files-second.c:5:53", "hidden ??:0:0"}
 
 
+# A function without unwind information before a symbol that is not a function's; one with it before a nameless one.
+ASSEMBLY = """
+.macro function name
+.def \\name; .scl 2; .type 32; .endef
+.globl \\name
+.endm
+function leaf
+leaf: ret
+.p2align 4
+.globl thunk
+thunk: jmp leaf
+.p2align 4
+.macro framed name
+.seh_proc \\name
+\\name: subq $40, %rsp
+.seh_stackalloc 40
+.seh_endprologue
+addq $40, %rsp
+ret
+.seh_endproc
+.p2align 4
+.endm
+function named
+framed named
+framed .Lnameless
+"""
+
+
+@pytest.mark.parametrize("linker", ["ld.bfd", "ld.lld"])
+def test_a_function_ends_where_other_code_begins(linker: str, tmp_path: Path) -> None:
+    if linker == "ld.bfd" and "i386pep" not in run(tool(linker), "-V").stdout:
+        pytest.skip("needs a GNU ld for Windows")
+    source = (
+        "void __main(void) {} void leaf(void), named(void); int mainCRTStartup(void) { leaf(); named(); return 0; }"
+    )
+    main = compile_dwarf(source, "-O1", "-gdwarf-5", suffix=".c", name="calls", target=MINGW)
+    other = compile_dwarf(ASSEMBLY, suffix=".s", name="assembly", target=MINGW)
+    image = tmp_path / "app.exe"
+    run(tool(linker), "-m", "i386pep", "-e", "mainCRTStartup", main, other, "-o", image)
+    leaf, thunk, named = (
+        next(vaddr for vaddr, name in symbols_of(image) if name == wanted) for wanted in ("leaf", "thunk", "named")
+    )
+    asked = [leaf, thunk, named, named + 8, named + 9, named + 16, named + 24]
+    found = answers(icf("symbolize", "-e", image, "--candidates", "--cache-dir", tmp_path, *map(hex, asked)))
+    names = [frames.split()[0] for ((frames,),) in found]
+    assert names == ["leaf", "??", "named", "named", "??", "??", "??"]
+
+
 def test_stacks_and_listings_name_what_they_can(tmp_path: Path) -> None:
     path = program("files")
     listing = icf("disasm", "-e", path, "--cache-dir", tmp_path, "first")

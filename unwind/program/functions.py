@@ -15,13 +15,15 @@ and else the last in the image's own table of symbols, as in llvm-symbolizer. Di
 one address are members there as well: compilers merge them. No name here has a version; the unchanged symbols are
 aliases.
 
-Assembly often leaves out sizes: such a symbol reaches to the next one or the end of its section. Where
-ranges nest, the innermost counts.
+Assembly often leaves out sizes: such a symbol reaches to the next one or the end of its section. In PE images, where
+all functions lack them that need no unwinding, it reaches as far as its debug information says, or to the next symbol
+of any kind. Where ranges nest, the innermost counts.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -34,10 +36,14 @@ from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_OBJECT
 from icf.linkers import KeptSymbols
 from icf.model import ClassFlag, FoldClass, Member, MemberFlag, Vaddr
+from icf.sets import is_in, union
 
 _BIND_RANK = {1: 0, 10: 0, 2: 1, 0: 2}  # global, unique, weak, local
 _Named = tuple[bool, int, str, int]  # no size, rank, name, row: sorted, the best comes first
 _VARIANT_DIGIT = re.compile(r"(?<=[CD])[0-5](?=[A-Z])")
+
+
+_NONE = np.empty(0, np.uint64), np.empty(0, np.uint64)
 
 
 class SymbolFunctions:
@@ -47,7 +53,8 @@ class SymbolFunctions:
     `ends[i]`.
     """
 
-    def __init__(self, image: Image, folds_known: bool) -> None:
+    def __init__(self, image: Image, folds_known: bool, described: tuple[U64, U64] = _NONE) -> None:
+        """`described`: where functions begin and end by debug information, for those whose symbols have no size."""
         self._image = image
         self._folds_known = folds_known
         symbols = image.symbols
@@ -61,10 +68,10 @@ class SymbolFunctions:
         self.rows = symbols.functions
         values = symbols.value[self.rows]
         self.starts, self.first = np.unique(values, return_index=True)
-        self.ends = self._make_ends(values)
+        self.ends = self._make_ends(values, described)
         self._furthest = np.maximum.accumulate(self.ends)
 
-    def _make_ends(self, values: U64) -> U64:
+    def _make_ends(self, values: U64, described: tuple[U64, U64]) -> U64:
         starts = self.starts
         if not len(starts):
             return starts
@@ -72,6 +79,10 @@ class SymbolFunctions:
         size_bytes = np.maximum.reduceat(symbols.size_bytes[self.rows], self.first)
         size_bytes = np.minimum(size_bytes, ~starts)  # no end beyond 64 bits
         ends = starts + size_bytes
+        low, high = described
+        limits = union(symbols.limits, low)
+        is_asked = is_in(low, starts[size_bytes == 0])
+        known = dict(sorted(zip(low[is_asked].tolist(), high[is_asked].tolist(), strict=True)))  # the furthest ends
         for idx in np.flatnonzero(size_bytes == 0).tolist():
             section_idx = int(symbols.shndx[self.rows[self.first[idx]]])
             end = int(starts[idx])
@@ -80,7 +91,9 @@ class SymbolFunctions:
                 end = max(end, min(section.vaddr + section.size_bytes, (1 << 64) - 1))
             if idx + 1 < len(starts):
                 end = min(end, int(starts[idx + 1]))
-            ends[idx] = end
+            at = bisect_right(limits.data, starts[idx])
+            limit = int(limits[at]) if at < len(limits) else end
+            ends[idx] = min(end, limit, known.get(int(starts[idx]), end))
         return ends
 
     def find(self, vaddr: int) -> FoldClass | None:

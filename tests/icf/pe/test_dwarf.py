@@ -101,6 +101,19 @@ def test_sizes_of_functions_are_from_unwind_information() -> None:
         assert not {STT_FILE, STT_SECTION} & set(symbols.type.tolist())
 
 
+def test_a_function_with_an_auxiliary_record_is_one(tmp_path: Path) -> None:
+    content = bytearray(SHOP.read_bytes())
+    with PeImage.open(str(SHOP)) as image:
+        symbols, count = image.headers.symbols, image.headers.symbol_count
+    table = symbol(b"first", 0, 1, 0x20, 3, 1) + bytes(18) + symbol(b".text", 0, 1, 0, 3, 1) + bytes(18)
+    content[symbols : symbols + len(table)] = table  # as GNU as writes them
+    (tmp_path / "app.exe").write_bytes(content)
+    with PeImage.open(str(tmp_path / "app.exe")) as image:
+        found = DwarfImage(image).symbols
+        assert found.names([0, 1]) == ["first", ".text"] and len(found) == count - 2
+        assert found.type[:2].tolist() == [STT_FUNC, STT_SECTION]
+
+
 def test_an_image_with_a_pdb_or_without_dwarf_has_none() -> None:
     with PeImage.open(str(SHOP.with_name("shop.exe"))) as image:
         attach_dwarf(image)

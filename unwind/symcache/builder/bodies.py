@@ -54,7 +54,9 @@ def find_bodies(image: Image, ranges: Ranges | None, classes: list[FoldClass] | 
     `classes`: the fold classes of the image; None: those of its tables.
     """
     classes = _classes(image) if classes is None else _usable(classes)
-    functions = SymbolFunctions(image, folds_known=classes is not None)
+    if ranges is None:
+        ranges = Ranges(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
+    functions = SymbolFunctions(image, folds_known=classes is not None, described=(ranges.low, ranges.high))
     classes = classes or []
     start = np.array([fold.vaddr for fold in classes], np.uint64)
     end = start + np.array([fold.size_bytes for fold in classes], np.uint64)
@@ -67,9 +69,6 @@ def find_bodies(image: Image, ranges: Ranges | None, classes: list[FoldClass] | 
     only = rows[counts == 1]
     symbol_start = np.concatenate([start, functions.starts[rows]])
     symbol_end = np.concatenate([end, functions.ends[rows]])
-
-    if ranges is None:
-        ranges = Ranges(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
     nameless = _uncovered(image, ranges, symbol_start, symbol_end)
     start = np.concatenate([start, functions.starts[several], functions.starts[only], ranges.low[nameless]])
     end = np.concatenate([end, functions.ends[several], functions.ends[only], ranges.high[nameless]])
