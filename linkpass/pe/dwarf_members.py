@@ -5,8 +5,9 @@ A static function is looked up by the source file of its object, which clang and
     object   .file "left.cpp"   helper        image   unit "left.cpp", a DIE of `helper`
 
 That holds if the object has debug information, and exactly one unit of the image has this file: units stay in an image
-even if none of their functions does. Static functions without debug information are not known by their objects, and
-their calls have no records. Which objects the link had is not known either.
+even if none of their functions does. Split DWARF leaves a unit without its file in the image, which may be any: then no
+static function is known by its object. Those without debug information are not either, and their calls have no records.
+Which objects the link had is not known.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class _DwarfStatics:
             return ""
         files = {_base_name(file) for file in each.object.source_files()}
         file = files.pop() if len(files) == 1 else ""
-        return file if self._units[file] == 1 else ""
+        return file if self._units[file] == 1 and not self._units[""] else ""
 
 
 def _base_name(path: str) -> str:

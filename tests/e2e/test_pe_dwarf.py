@@ -142,6 +142,49 @@ def test_members_of_one_name_have_the_lines_of_their_files(tmp_path: Path) -> No
     assert lines == {"helper files-first.c:4:53", "helper files-second.c:5:53", "hidden ??:0:0"}
 
 
+OTHER = """
+extern volatile int total;
+int one(int);
+int two(int);
+__attribute__((noinline)) static int helper(int v) { total = 9; total = two(v); return v * 5; }
+int run(int v) { return helper(v) + 3; }
+"""
+FOLDED = """
+volatile int total;
+#define KEEP __attribute__((noinline))
+KEEP int one(int v) { total = v; total = v + 1; return v; }
+KEEP int two(int v) { total = v; total = v + 1; return v; }
+int run(int), again(int);
+int mainCRTStartup(void) { return one(1) + two(2) + run(3) + again(4); }
+"""
+
+
+@pytest.mark.parametrize("flags", [("-g0",), ("-gdwarf-4", "-gsplit-dwarf")])
+def test_what_describes_one_of_two_static_functions_does_not_describe_the_other(
+    flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    again = OTHER.replace("two(v)", "one(v)").replace("run", "again")
+    objects = [
+        compile_dwarf(FOLDED, "-O1", "-gdwarf-4", suffix=".c", name="folded"),
+        compile_dwarf(OTHER, "-O1", *flags, suffix=".c", name="same"),
+        compile_dwarf(again, "-O1", "-gdwarf-4", suffix=".c", name="same"),
+    ]
+    image = link_dwarf(tmp_path, *objects)
+    helper = next(vaddr for vaddr, name in symbols_of(image) if name == "helper")
+    for has_tables in (False, True):
+        if has_tables:
+            icf("pass", "-q", image, "--objects", *objects)
+        said = icf("symbolize", "-e", image, "--candidates", "--cache-dir", tmp_path / str(has_tables), hex(helper))
+        (found,) = answers(said)
+        frames = sorted(re.sub(r"/.*/", "", frames[0]) for frames in found)
+        assert frames == ["helper ??:0:0", "helper same.c:5:0"]
+    for given in (objects, objects[:2]):
+        icf("pass", "-q", image, "--objects", *given)
+        calls = [each["callee_name"] for each in direct_calls(image) if each["caller"] == "helper"]
+        assert calls == (["one"] if given is objects and flags == ("-g0",) else [])
+        assert not [each for each in direct_calls(image) if each["caller"] == "run"]
+
+
 # A function without unwind information before a symbol that is not a function's; one with it before a nameless one.
 ASSEMBLY = """
 .macro function name

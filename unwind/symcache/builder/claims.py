@@ -10,6 +10,7 @@ another member's inline tree or line table. If the linker tombstoned its DIE, th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -193,6 +194,7 @@ def _claim_folds(
         here[at].add(owner, name, die)
     row = 0
     for (_, fold), described in zip(folds, here, strict=True):
+        described.give([member.die for member in fold.members if not member.flags & MemberFlag.SYNTHETIC])
         for member in fold.members:
             function[row] = described.only() if are_aliases else -1
             if function[row] < 0:
@@ -235,6 +237,11 @@ class _Described:
         self._by_name: dict[str, list[int]] = {}
         self._by_kin: dict[str, list[tuple[int, str]]] = {}
         self._nameless: list[int] = []  # without a linkage name
+        self._given: frozenset[int] = frozenset()
+
+    def give(self, dies: Iterable[int]) -> None:
+        """Note the DIEs of members: these functions describe no other local one."""
+        self._given = frozenset(self._by_die[die] for die in dies if die in self._by_die)
 
     def add(self, owner: int, name: str, die: int) -> None:
         """Add one claim, with its linkage name or ""; claims come in the order of owners."""
@@ -259,6 +266,8 @@ class _Described:
         known = {member.name, *member.aliases}
         named = [(owner, name) for name in known for owner in self._by_name.get(name, ())]
         akin = [each for kind in set(map(kin, known)) for each in self._by_kin.get(kind, ())]
+        if member.flags & MemberFlag.LOCAL:
+            named, akin = ([each for each in same if each[0] not in self._given] for same in (named, akin))
         for same in (named, akin):
             if same and (is_alone or len({name for _, name in same}) == 1):
                 is_one = is_alone or not member.flags & MemberFlag.LOCAL or len(same) == 1
