@@ -31,6 +31,8 @@ _RECORD = np.dtype(
 _DIGITS = {digit: value for value, digit in enumerate(string.ascii_uppercase + string.ascii_lowercase + "0123456789+/")}
 _NAME_BYTES = 8
 _STRINGS_LIMIT_BYTES = 1 << 31
+_SECTION_NAME_LIMIT_BYTES = 256
+_NAMES_FACTOR = 16  # bytes of all names at most, in bytes of symbols and strings: linkers write each name once
 
 
 class CoffSymbols:
@@ -71,6 +73,11 @@ class CoffSymbols:
         if len(outside):
             problem = f"name at {int(words[outside[0], 1]):#x} is not in the {len(self.strings)} bytes of strings"
             raise FormatError(self._path, "symbols", int(self.rows[outside[0]]) * _RECORD.itemsize, problem)
+        ends = np.flatnonzero(np.frombuffer(long, np.uint8) == 0)
+        name_bytes = int((ends[np.searchsorted(ends, words[is_long, 1])] - words[is_long, 1]).sum())
+        if name_bytes > _NAMES_FACTOR * (self.raw.nbytes + len(self.strings)):
+            problem = f"names of symbols have {name_bytes} bytes together, in {len(self.strings)} bytes of strings"
+            raise FormatError(self._path, "symbols", 0, problem)
         files = {row: self._file(row) for row in np.flatnonzero(rows["storage"] == FILE).tolist()}
         parts, end = [long, own.tobytes()], len(long) + own.size
         offsets = np.where(is_long, words[:, 1], len(long) + np.arange(len(rows)) * (_NAME_BYTES + 1))
@@ -104,7 +111,8 @@ class CoffSymbols:
             offset = int(name[1:]) if is_number else 0
         if not is_number:
             return name
-        reader = Reader(self.strings, self._path, "strings", min(offset, len(self.strings)))
+        strings = self.strings[: offset + _SECTION_NAME_LIMIT_BYTES]
+        reader = Reader(strings, self._path, "strings", min(offset, len(self.strings)))
         return reader.cstring().decode("utf-8", "surrogateescape")
 
 

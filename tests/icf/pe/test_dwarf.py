@@ -69,6 +69,20 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
             CoffSymbols(headers, data, "app.exe")
 
 
+def test_one_long_name_for_all_is_refused(tmp_path: Path) -> None:
+    strings = pack("<I", 4 + 100_001) + b"n" * 100_000 + b"\0"
+    table = b"".join(symbol(pack("<2I", 0, 4 + row), 0, 1, 0x20, 2) for row in range(200))
+    headers, data = headers_of(b"head" + table + strings, tmp_path, 4, 200)
+    symbols = CoffSymbols(headers, data, "app.exe")
+    with pytest.raises(
+        FormatError, match=r"symbols\+0x0: names of symbols have 19980100 bytes together, in 100005 bytes"
+    ):
+        symbols.text  # noqa: B018
+    with pytest.raises(FormatError, match=r"strings\+0x4: string has no terminating NUL"):
+        symbols.section_name("/4")
+    assert symbols.section_name("/100000") == "nnnn"
+
+
 def test_an_image_has_the_shape_of_an_elf_image() -> None:
     with PeImage.open(str(SHOP)) as image:
         attach_pdb(image, None, ())
