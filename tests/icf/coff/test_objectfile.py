@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from struct import pack
 
 import pytest
 
-from icf.coff.objectfile import REL32, CoffObject, is_coff_object
+from icf.coff.objectfile import AMD64, REL32, CoffObject, is_coff_object
 from icf.elf.archive import map_file, members
 from icf.errors import FormatError
 from tests.support.toolchain import lasting_folder, run, tool
@@ -60,3 +61,13 @@ def test_a_damaged_object_is_one_line(at: int, content: bytes, message: str) -> 
     raw[at : at + len(content)] = content
     with pytest.raises(FormatError, match=message):
         CoffObject(memoryview(bytes(raw)), "bad.obj")
+
+
+def test_symbols_that_share_a_long_name_are_refused() -> None:
+    header = pack("<HHIIIHH", AMD64, 0, 0, 20, 1000, 0, 0)
+    symbols = pack("<2IIhHBB", 0, 4, 0, 0, 0x20, 2, 0) * 1000
+    content = memoryview(header + symbols + pack("<I", 100_005) + b"n" * 100_000 + b"\0")
+    with pytest.raises(
+        FormatError, match=r"symbols\+0x0: names of symbols have 100000000 bytes together, in a file of"
+    ):
+        CoffObject(content, "bad.obj")
