@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.columns import U64
-from icf.dwarf.columns import LANGUAGE, NAME, OFFSET
+from icf.dwarf.columns import COMP_DIR, LANGUAGE, NAME, OFFSET
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.units import DebugInfo
@@ -100,6 +100,11 @@ class Identities:
     def files_of_units(self) -> list[str]:
         """Return the file name of each unit, spelled as in STT_FILE symbols."""
         return [self._file_of_unit(unit) for unit in range(len(self.debug.units))]
+
+    def paths_of_units(self) -> list[tuple[bytes, bytes]]:
+        """Return the path of the source file of each unit, and the directory in which it was compiled."""
+        references = self.debug.units[:, [NAME, COMP_DIR]].tolist()
+        return [(self.debug.string(name), self.debug.string(directory)) for name, directory in references]
 
     @cached_property
     def _unit_starts(self) -> list[int]:

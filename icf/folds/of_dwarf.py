@@ -8,7 +8,6 @@ share it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +25,20 @@ from icf.model import ClassFlag, DieOffset, FoldClass, Member, MemberFlag, Vaddr
 from icf.sets import difference
 
 
+class Unit(NamedTuple):
+    """A unit: its source file, spelled as in STT_FILE symbols, and the texts that debug information has of it."""
+
+    file: str
+    path: bytes
+    directory: bytes  # in which it was compiled
+
+
 class Described(NamedTuple):
     """All bodies of an image by address, and the source files of their static functions."""
 
     classes: list[FoldClass]
     files: list[list[frozenset[str]]]  # by class and member; spelled as in STT_FILE symbols
-    units: Counter[str]  # how many units each source file has
+    units: list[Unit]
 
 
 def find_classes(image: Image) -> list[FoldClass]:
@@ -54,9 +61,10 @@ def describe(image: Image) -> Described:
     order = [fold for _, fold in sorted(folds.items())]
     classes = [_class(fold, ends) for fold in order]
     if identities is None:
-        return Described(classes, [[frozenset()] * len(fold.members) for fold in order], Counter())
+        return Described(classes, [[frozenset()] * len(fold.members) for fold in order], [])
     files = [[identities.files_of(fold.members.dies_of(idx)) for idx in range(len(fold.members))] for fold in order]
-    return Described(classes, files, Counter(identities.files_of_units()))
+    names = zip(identities.files_of_units(), identities.paths_of_units(), strict=True)
+    return Described(classes, files, [Unit(file, path, directory) for file, (path, directory) in names])
 
 
 def _find(image: Image) -> tuple[FoldFinder, dict[int, Fold], dict[int, int]]:

@@ -4,20 +4,21 @@ A static function is looked up by the source file of its object, which clang and
 
     object   .file "left.cpp"   helper        image   unit "left.cpp", a DIE of `helper`
 
-That holds if the object has debug information, and exactly one unit of the image has this file: units stay in an image
-even if none of their functions does. Split DWARF leaves a unit without its file in the image, which may be any: then no
-static function is known by its object. Those without debug information are not either, and their calls have no records.
-Which objects the link had is not known.
+That holds if exactly one unit of the image has this file: units stay in an image even if none of their functions does.
+The debug information of the object must have the path and the directory of this unit: another file of that name, which
+the link did not take from its archive, has others. Split DWARF leaves a unit without its file in the image, which may
+be any: then no static function is known by its object. Those without debug information are not either, and their calls
+have no records. Which objects the link had is not known.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 
+from icf.coff.objectfile import CoffObject
 from icf.elf.image import Image
-from icf.folds.of_dwarf import describe
+from icf.folds.of_dwarf import Unit, describe
 from icf.model import ClassFlag, DieOffset, MemberFlag
 from icf.pdb.functions import PdbBody, PdbMember
 from icf.pe.dwarf import INFO
@@ -25,6 +26,7 @@ from icf.pe.image import PeImage
 from linkpass.pe.inputs import Input
 from linkpass.pe.members import Function, Members
 
+_DEBUG = (INFO, ".debug_str", ".debug_line_str")
 _NO_DIE = 1 << 40  # numbers of members without a DIE begin here
 
 
@@ -61,12 +63,13 @@ class _DwarfStatics:
 
     lists_objects = False
 
-    def __init__(self, units: Counter[str]) -> None:
-        self._units = Counter[str]()
-        for file, count in units.items():
-            self._units[_base_name(file)] += count
+    def __init__(self, units: list[Unit]) -> None:
+        self._units: dict[str, list[Unit]] = {}
+        for unit in units:
+            self._units.setdefault(_base_name(unit.file), []).append(unit)
         self._by_file: dict[str, dict[str, set[Function]]] = {}
         self._all: set[Function] = set()
+        self._asked: tuple[CoffObject | None, str] = None, ""
 
     def add(self, function: Function, name: str, files: frozenset[str]) -> None:
         """Add a function, and the files of the units that describe it."""
@@ -94,11 +97,24 @@ class _DwarfStatics:
 
     def _file_of(self, each: Input) -> str:
         """Return the source file of an object, if it is that of the one unit of this name; else an empty text."""
-        if not any(section.name == INFO for section in each.object.sections):
-            return ""
-        files = {_base_name(file) for file in each.object.source_files()}
-        file = files.pop() if len(files) == 1 else ""
-        return file if self._units[file] == 1 and not self._units[""] else ""
+        if self._asked[0] is not each.object:
+            files = {_base_name(file) for file in each.object.source_files()}
+            file = files.pop() if len(files) == 1 else ""
+            units = self._units.get(file, [])
+            is_known = len(units) == 1 and "" not in self._units and _may_be_of(each.object, units[0])
+            self._asked = each.object, file if is_known else ""
+        return self._asked[1]
+
+
+def _may_be_of(obj: CoffObject, unit: Unit) -> bool:
+    """Return whether an object may have a unit: its debug information has the texts of the unit."""
+    places = {name: at for at, section in enumerate(obj.sections) if (name := section.name) in _DEBUG}
+    if INFO not in places or len(places) < sum(section.name in _DEBUG for section in obj.sections):
+        return False
+    whole = bytes(obj.contents(places.pop(INFO)))  # texts in it stand between other attributes
+    texts = b"".join(b"\0" + obj.contents(at) for at in places.values())
+    wanted = [text + b"\0" for text in (unit.path, unit.directory) if text]
+    return all(b"\0" + text in texts or text in whole for text in wanted)
 
 
 def _base_name(path: str) -> str:

@@ -185,6 +185,17 @@ def test_what_describes_one_of_two_static_functions_does_not_describe_the_other(
         assert not [each for each in direct_calls(image) if each["caller"] == "run"]
 
 
+def test_a_file_that_was_not_linked_is_not_taken_for_one_of_its_name(tmp_path: Path) -> None:
+    flags = ("-O1", "-gdwarf-5")
+    main = compile_dwarf(FOLDED.replace(" + again(4)", ""), *flags, suffix=".c", name="folded")
+    linked = compile_dwarf(OTHER.replace("two(v)", "one(v)"), *flags, suffix=".c", name="same")
+    other = compile_dwarf(OTHER, *flags, suffix=".c", name="same")
+    image = link_dwarf(tmp_path, main, linked)
+    for given, expected in (([linked], ["one"]), ([linked, other], ["one"]), ([other], [])):
+        icf("pass", "-q", image, "--objects", main, *given)
+        assert [each["callee_name"] for each in direct_calls(image) if each["caller"] == "helper"] == expected
+
+
 # A function without unwind information before a symbol that is not a function's; one with it before a nameless one.
 ASSEMBLY = """
 .macro function name
