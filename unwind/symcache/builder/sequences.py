@@ -87,10 +87,12 @@ class Chooser:
         first, last = np.searchsorted(ranges.owner, edges).tolist()
         owner, low = ranges.owner[first:last], ranges.low[first:last]
         ordered = sequences_in_order(program, functions.address_idx[owner], low, ranges.high[first:last])
-        at = np.searchsorted(owner, function)
-        is_known = (at < len(owner)) & (owner[np.minimum(at, len(owner) - 1)] == function)
-        found = np.where(is_known, ordered[np.minimum(at, len(owner) - 1)], -1)
-        is_it = (found >= 0) & ~sequences.dead[found] & (sequences.start[found] == start)
+        at, found = np.searchsorted(owner, function), np.full(len(function), -1, np.int64)
+        rows = np.flatnonzero(at < len(owner))  # none if the unit has no ranges
+        rows = rows[owner[at[rows]] == function[rows]]
+        found[rows] = ordered[at[rows]]
+        is_it = found >= 0  # none if a damaged line table has no sequences
+        is_it[is_it] = ~sequences.dead[found[is_it]] & (sequences.start[found[is_it]] == start[is_it])
         here = {*zip(low.tolist(), owner.tolist(), strict=True), *zip(start.tolist(), function.tolist(), strict=True)}
         counts = Counter(vaddr for vaddr, _ in here)
         for i in np.flatnonzero(~is_it).tolist():

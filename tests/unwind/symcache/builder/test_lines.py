@@ -22,7 +22,7 @@ from tests.support.dwarf_units import (
 from tests.support.line_lookup import read_line_program
 from tests.support.line_tables import function
 from tests.support.line_tables import unit as line_unit
-from unwind.symcache.builder.sequences import covering, stated
+from unwind.symcache.builder.sequences import Chooser, covering, stated
 
 STMT_SEQUENCE = 0x3E0C
 FOLDED = function(0x1000, [(0, 1, 10), (4, 1, 12)])
@@ -63,3 +63,16 @@ def test_covering() -> None:
     end = np.array([0x1000, 0x1010, 0x1020, 0x2010, 0x2011, 0x2020, 0x10], np.uint64)
     found = covering(program, start, end).tolist()
     assert [number if number != 0 else 1 for number in found] == [-1, 1, -1, 2, 2, -1, -1]
+
+
+def test_a_line_table_without_sequences_has_none_for_a_function() -> None:
+    abbrev = table(
+        (1, CU, True, ()), (2, SUBPROGRAM, False, [(LOW_PC, 0x01), (HIGH_PC, 0x06)]), (3, SUBPROGRAM, False, ())
+    )
+    dies = b"\x01" + b"\x02" + u64(0x1000) + u32(16) + b"\x03" + b"\0"
+    debug = open_debug(image_of({".debug_info": unit(dies), ".debug_abbrev": abbrev}), inlines=True)
+    scan = scan_inlines(debug)
+    for rows, expected in ((b"", [-1]), (FOLDED, [0])):  # as of a damaged one
+        program = read_line_program(LineSections(line_unit(rows, 5), b"", b"", "a.out"), 0)
+        found = Chooser(debug, scan).choose(program, np.array([0]), np.array([0x1000], np.uint64))
+        assert found.tolist() == expected
