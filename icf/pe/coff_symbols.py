@@ -5,13 +5,15 @@
     strings    u32 size, names longer than 8 bytes
 
 A section `/4` has the name at offset 4 of the strings, `//AAAABC` at an offset of 6 digits of base 64. lld and GNU ld
-write symbols into images together with DWARF: those of folded functions, too, at the address of the kept one.
+write symbols into images together with DWARF: those of folded functions, too, at the address of the kept one. A weak
+function `f` has the symbol `.weak.f.default.g` (LLVM) or `.weak.f.g` (GNU as), g being another one of its object.
 
 Source: Microsoft, "PE Format", COFF Symbol Table and Section Table.
 """
 
 from __future__ import annotations
 
+import re
 import string
 from functools import cached_property
 
@@ -30,6 +32,7 @@ _RECORD = np.dtype(
 )
 _DIGITS = {digit: value for value, digit in enumerate(string.ascii_uppercase + string.ascii_lowercase + "0123456789+/")}
 _NAME_BYTES = 8
+_WEAK, _WEAK_NAME = b".weak.", re.compile(rb"\.weak\.([^.]+)(?:\.default)?(?:\.[^.]+)?")
 _STRINGS_LIMIT_BYTES = 1 << 31
 _SECTION_NAME_LIMIT_BYTES = 256
 _NAMES_FACTOR = 16  # bytes of all names at most, in bytes of symbols and strings: linkers write each name once
@@ -78,10 +81,11 @@ class CoffSymbols:
         if name_bytes > _NAMES_FACTOR * (self.raw.nbytes + len(self.strings)):
             problem = f"names of symbols have {name_bytes} bytes together, in {len(self.strings)} bytes of strings"
             raise FormatError(self._path, "symbols", 0, problem)
-        files = {row: self._file(row) for row in np.flatnonzero(rows["storage"] == FILE).tolist()}
+        made = {row: self._file(row) for row in np.flatnonzero(rows["storage"] == FILE).tolist()}
+        made |= _weak_names(long, np.flatnonzero(is_long), words[is_long, 1])
         parts, end = [long, own.tobytes()], len(long) + own.size
         offsets = np.where(is_long, words[:, 1], len(long) + np.arange(len(rows)) * (_NAME_BYTES + 1))
-        for row, name in files.items():
+        for row, name in made.items():
             offsets[row] = end
             parts.append(name + b"\0")
             end += len(name) + 1
@@ -114,6 +118,17 @@ class CoffSymbols:
         strings = self.strings[: offset + _SECTION_NAME_LIMIT_BYTES]
         reader = Reader(strings, self._path, "strings", min(offset, len(self.strings)))
         return reader.cstring().decode("utf-8", "surrogateescape")
+
+
+def _weak_names(text: bytes, rows: I64, offsets: I64) -> dict[int, bytes]:
+    """Return the names of weak functions by row, of symbols with names at offsets of a text."""
+    head = np.frombuffer(text + bytes(len(_WEAK)), np.uint8)
+    is_weak = np.logical_and.reduce([head[offsets + at] == byte for at, byte in enumerate(_WEAK)])
+    found = {}
+    for row, offset in zip(rows[is_weak].tolist(), offsets[is_weak].tolist(), strict=True):
+        if name := _WEAK_NAME.fullmatch(text, offset, text.index(0, offset)):
+            found[row] = name[1]
+    return found
 
 
 def _strings(data: FileBytes, start: int, path: str) -> memoryview:

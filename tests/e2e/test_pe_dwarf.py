@@ -196,6 +196,16 @@ def test_a_file_that_was_not_linked_is_not_taken_for_one_of_its_name(tmp_path: P
         assert [each["callee_name"] for each in direct_calls(image) if each["caller"] == "helper"] == expected
 
 
+@pytest.mark.parametrize("target", [TARGET, MINGW])
+def test_a_weak_function_has_one_name(target: str, tmp_path: Path) -> None:
+    source = FOLDED.replace("run(3) + again(4)", "run(3)") + "__attribute__((weak)) int run(int v) { return v + 1; }"
+    obj = compile_dwarf(source, "-O1", "-gdwarf-5", "-fno-inline", suffix=".c", name="weak", target=target)
+    image = link_dwarf(tmp_path, obj, *(["/lldmingw"] if target == MINGW else []))
+    run_at = next(vaddr for vaddr, name in described(image) if name == "run")
+    (found,) = answers(icf("symbolize", "-e", image, "--candidates", "--cache-dir", tmp_path, hex(run_at)))
+    assert [frames[0].split()[0] for frames in found] == ["run"]
+
+
 # A function without unwind information before a symbol that is not a function's; one with it before a nameless one.
 ASSEMBLY = """
 .macro function name

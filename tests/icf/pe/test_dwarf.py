@@ -69,6 +69,17 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
             CoffSymbols(headers, data, "app.exe")
 
 
+def test_weak_functions_have_the_names_of_the_source(tmp_path: Path) -> None:
+    names = [b".weak.f.default.g", b".weak._Z1fi.main", b".weak.f", b".weak.f.cold.default.g", b".weakened"]
+    table, strings = b"", b"\0".join(names) + b"\0"
+    for name in names:
+        table += symbol(pack("<2I", 0, 4 + strings.index(name)), 0, 1, 0x20, 2)
+    headers, data = headers_of(b"head" + table + pack("<I", 4 + len(strings)) + strings, tmp_path, 4, len(names))
+    text, offsets = CoffSymbols(headers, data, "app.exe").text
+    found = [bytes(text[at : bytes(text).index(b"\0", at)]) for at in offsets.tolist()]
+    assert found == [b"f", b"_Z1fi", b"f", b".weak.f.cold.default.g", b".weakened"]
+
+
 def test_one_long_name_for_all_is_refused(tmp_path: Path) -> None:
     strings = pack("<I", 4 + 100_001) + b"n" * 100_000 + b"\0"
     table = b"".join(symbol(pack("<2I", 0, 4 + row), 0, 1, 0x20, 2) for row in range(200))
