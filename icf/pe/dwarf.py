@@ -114,7 +114,7 @@ class DwarfImage(Image):
         starts = np.concatenate([np.zeros(1, np.uint64), starts])
         is_code = np.array([bool(each.flags & SHF_EXECINSTR) for each in self.sections])[number]
         is_data = is_defined & ~is_code & np.isin(storage, (EXTERNAL, STATIC, WEAK_EXTERNAL))
-        is_function = coff.is_function()  # GNU as writes records behind functions, too
+        is_function = coff.is_function()  # GNU as writes records after functions, too
         is_section = (storage == STATIC) & (rows["more"] > 0) & (rows["value"] == 0) & ~is_function
         kinds = [storage == FILE, is_section, is_function & is_code, is_data]
         kind = np.select(kinds, [STT_FILE, STT_SECTION, STT_FUNC, STT_OBJECT], STT_NOTYPE)

@@ -41,8 +41,6 @@ from icf.sets import is_in, union
 _BIND_RANK = {1: 0, 10: 0, 2: 1, 0: 2}  # global, unique, weak, local
 _Named = tuple[bool, int, str, int]  # no size, rank, name, row: sorted, the best comes first
 _VARIANT_DIGIT = re.compile(r"(?<=[CD])[0-5](?=[A-Z])")
-
-
 _NONE = np.empty(0, np.uint64), np.empty(0, np.uint64)
 
 
@@ -54,7 +52,13 @@ class SymbolFunctions:
     """
 
     def __init__(self, image: Image, folds_known: bool, described: tuple[U64, U64] = _NONE) -> None:
-        """`described`: where functions begin and end by debug information, for those whose symbols have no size."""
+        """Find where each function ends.
+
+        Args:
+            image: the image.
+            folds_known: whether its fold classes are known.
+            described: where functions begin and end by debug information, for those whose symbols have no size.
+        """
         self._image = image
         self._folds_known = folds_known
         symbols = image.symbols
