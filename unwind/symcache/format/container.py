@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Self
 
-VERSION = 6
+VERSION = 7
 COMPLETE = 1  # a flag: the file covers all of the image, so the image lacks what the file lacks
 STALE_TABLES = 2  # a flag: the image has call-site tables of other code, which are left out
 BLOCK_BYTES = 1 << 14
