@@ -39,6 +39,10 @@ def hash_references(
     start: cython.size_t
     with cython.nogil:
         while i < n:
+            if i > 0 and references[i] == references[i - 1]:
+                out[i] = out[i - 1]
+                i += 1
+                continue
             kind = references[i] >> STRING_KIND
             start = references[i] - (kind << STRING_KIND)
             if kind == IN_STR:
@@ -51,6 +55,25 @@ def hash_references(
                 out[i] = 0
             i += 1
     return n
+
+
+@cython.ccall
+def text_bytes(table: Bytes, offsets: cython.const[u64][::1], limit: u64) -> u64:
+    """Return how many bytes the strings at `offsets` have together, or a number above `limit` once they have more."""
+    n: cython.size_t = offsets.shape[0]
+    size: cython.size_t = len(table)
+    i: cython.size_t = 0
+    pos: cython.size_t
+    total: u64 = 0
+    with cython.nogil:
+        while i < n and total <= limit:
+            pos = offsets[i]
+            while pos < size and table[pos] != 0:
+                pos += 1
+            if pos < size:
+                total += pos - offsets[i]
+            i += 1
+    return total
 
 
 @cython.cfunc

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from icf._strings import hash_references
+from icf._strings import hash_references, text_bytes
 from icf.columns import U32, U64
 from icf.contents import Contents, string_at
 from icf.string_kinds import IN_STR, STRING_KIND
@@ -15,6 +15,7 @@ from icf.string_kinds import IN_STR, STRING_KIND
 _GAP_BYTES = 1 << 15  # between strings that are read together
 _RUN_BYTES = 1 << 20
 _TAIL_BYTES = 256  # of the last of them
+_SHARED_FACTOR, _SHARED_BYTES = 16, 1 << 26  # see `share_too_much`
 _STR = np.uint64(IN_STR << STRING_KIND)  # the kind of a reference into the table that is passed second
 
 
@@ -59,8 +60,12 @@ def texts(buffer: bytes | memoryview, starts: U64) -> list[bytes]:
     """Return the strings that begin there; empty where no NUL follows."""
     if not isinstance(buffer, bytes):
         return [string_at(buffer, start) or b"" for start in starts.tolist()]
-    find = buffer.find
-    return [buffer[start : max(find(0, start), start)] for start in starts.tolist()]
+    find, found, last, text = buffer.find, list[bytes](), -1, b""
+    for start in starts.tolist():
+        if start != last:
+            last, text = start, buffer[start : max(find(0, start), start)]
+        found.append(text)
+    return found
 
 
 def _to_nul(contents: Contents, low: int, high: int) -> memoryview:
@@ -79,3 +84,15 @@ def hash_table(table: bytes | memoryview, offsets: U64 | U32, *, of_kin: bool = 
     hashes = np.empty(len(references), np.uint64)
     hash_references(b"", table, b"", references.data, of_kin, hashes.data)
     return hashes
+
+
+def share_too_much(table: bytes | memoryview, offsets: U64 | U32) -> bool:
+    """Return whether strings of a table have 16 times the bytes of the table together, and more than 64 MB.
+
+    Linkers write each string once, and a few as the ends of others. To read many strings that are one long one, or end
+    like it, would take as long as the square of the size.
+    """
+    limit = max(_SHARED_FACTOR * len(table), _SHARED_BYTES)
+    if len(offsets) * len(table) <= limit:
+        return False
+    return text_bytes(table, np.ascontiguousarray(offsets, np.uint64).data, limit) > limit

@@ -22,8 +22,9 @@ from icf.dwarf._scan import scan
 from icf.dwarf._unit_headers import unit_headers
 from icf.elf.image import Image
 from icf.errors import FormatError
+from icf.sets import distinct
 from icf.string_kinds import IN_INFO, IN_LINE_STR, IN_SPLIT_STR, IN_STR, IN_SUP_STR, STRING_KIND
-from icf.strings import hash_table, string_parts, texts
+from icf.strings import hash_table, share_too_much, string_parts, texts
 
 PROBLEMS = {
     col.ERR_CUT: "runs past the end",
@@ -324,6 +325,9 @@ class DebugInfo:
         """Yield references that are read together: which they are, bytes, and where in these each string begins."""
         for rows, contents, offsets in self._by_section(references):
             for part, buffer, starts in string_parts(contents, offsets):
+                if share_too_much(buffer, distinct(starts)):
+                    problem = f"names share the {len(buffer)} bytes of strings there too often"
+                    raise FormatError(self.path, "debug information", int(offsets[part][0]), problem)
                 yield rows[part], buffer, starts
 
     def _by_section(self, references: U64) -> Iterator[tuple[I64, Contents, U64]]:

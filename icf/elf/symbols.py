@@ -37,6 +37,7 @@ from icf.elf.types import (
     source_name,
 )
 from icf.errors import FormatError
+from icf.strings import share_too_much
 
 if TYPE_CHECKING:
     from icf.elf.file import ElfFile
@@ -258,4 +259,6 @@ def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = Fa
     # names are searched as bytes, so bytes are read; a hole of any size would be read, too, and all of it be kept
     strtab = image.unkept(strings)[:] if strings.size_bytes <= STREAMED_BYTES else image.contents(strings)
     raw = np.frombuffer(stored, dtype=SYM)
+    if share_too_much(strtab, raw["st_name"]):
+        raise FormatError(path, section.name, 0, f"names share the {len(strtab)} bytes of {strings.name} too often")
     return Symbols(path, section.name, raw, strtab, extended, made_local_last=made_local_last)
