@@ -108,7 +108,10 @@ class Flow:
 
     def _follow(self, functions: I64, landings: I64, edges: I64, everything: bool) -> tuple[U64, U8]:
         """Follow some functions in this thread."""
-        scratch = self._spare.pop() if self._spare else _Scratch(self._registers[0])
+        try:
+            scratch = self._spare.pop()
+        except IndexError:  # other threads use all
+            scratch = _Scratch(self._registers[0])
         facts = np.array([*self._registers, everything, self._arguments], np.int64)
         status, result = np.zeros(len(functions), np.uint8), np.zeros(op.RESULT_SIZE, np.int64)
         first_row = np.empty(len(functions) + 1, np.int64)
