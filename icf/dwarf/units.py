@@ -229,13 +229,13 @@ class DebugInfo:
         bases = self.units[units, base]
         bases = bases[bases > 0]  # others have no part, or the first one
         low, high = (int(bases.min()), int(bases.max())) if len(bases) else (0, 0)
-        for known in (self._held_parts, self._parts_at_hand):
-            if base in known and known[base][0] <= low and high < known[base][1]:
-                return known[base]
+        for known in (self._held_parts.get(base), self._parts_at_hand.get(base)):
+            if known is not None and known[0] <= low and high < known[1]:
+                return known
         starts = self._starts_of_parts.get(base)
         if starts is None:
-            starts = self._starts_of_parts[base] = np.append(np.unique(self.units[:, base]), np.uint64(len(contents)))
-            starts = self._starts_of_parts[base] = starts[starts > 0]
+            ascending = np.append(np.unique(self.units[:, base]), np.uint64(len(contents)))
+            starts = self._starts_of_parts[base] = ascending[ascending > 0]
         last = int(starts[min(int(np.searchsorted(starts, np.uint64(high), side="right")), len(starts) - 1)])
         found = low, last, contents.only([(0, int(starts[0])), (low, last)])
         self._parts_at_hand[base] = found  # other threads replace it
