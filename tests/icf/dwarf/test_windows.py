@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from icf.dwarf import dies, opening, units
+from icf.dwarf import dies, opening, runs, units
 from icf.dwarf.inlines import scan_inlines
 from icf.dwarf.opening import open_debug
 from icf.dwarf.restored import Restored
+from icf.dwarf.scan import scan_functions
 from icf.elf import file
 from icf.elf.image import Image
 from tests.support import toolchain
@@ -77,6 +79,27 @@ def test_a_file_reads_as_its_bytes_do(image_path: Path, window_bytes: int, monke
     with Image.open(image_path) as image:
         assert image.streamed(".debug_info").in_memory is None and len(image.contents(".debug_rnglists"))
         assert everything(image) == everything(image, slice(1, 3)) == expected
+
+
+def test_threads_that_read_at_the_same_time(image_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def scanned(image: Image, threads: int) -> list[list[int]]:
+        debug = open_debug(image, inlines=True)
+        scan = scan_functions(debug, threads)
+        inlined = [column for part in scan_inlines(debug, threads) for column in part]
+        return [column.tolist() for column in (*scan.functions, *scan.sites, *inlined)]
+
+    expected = scanned(in_memory(image_path), 1)
+    monkeypatch.setattr(file, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(units, "_WINDOW_BYTES", 1)
+    monkeypatch.setattr(runs, "_RUN_BYTES", 64)
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            with Image.open(image_path) as image:
+                assert scanned(image, 4) == expected
+    finally:
+        sys.setswitchinterval(interval_s)
 
 
 def test_every_truncation_of_units_reads_as_in_memory(image_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
