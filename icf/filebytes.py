@@ -134,7 +134,12 @@ class FileBytes:
 
     def read_into(self, room: memoryview, start: int) -> None:
         """Fill `room` with the bytes from `start` on, read from the file for this alone."""
-        self._read_all(room, start)
+        fd, done = self.fileno(), 0
+        while done < len(room):
+            count = os.preadv(fd, [room[done : done + _READ_BYTES]], start + done)
+            if count == 0:
+                raise FormatError(self.path, "file", start + done, "was truncated while being read")
+            done += count
 
     def private_copy(self, start: int, end: int) -> memoryview:
         """Return a writable copy of these bytes, read from the file for this alone."""
@@ -149,7 +154,7 @@ class FileBytes:
         """
         room = memoryview(mmap.mmap(-1, max(end - start, 1), flags=_FLAGS))[: end - start]
         for first, last in parts:
-            self._read_all(room[first:last], start + first)
+            self.read_into(room[first:last], start + first)
         return room.toreadonly()
 
     def pieces(self, size_bytes: int) -> Iterator[memoryview]:
@@ -157,7 +162,7 @@ class FileBytes:
         room = memoryview(bytearray(min(size_bytes, self._size_bytes)))
         for start in range(0, self._size_bytes, size_bytes):
             piece = room[: self._size_bytes - start]
-            self._read_all(piece, start)
+            self.read_into(piece, start)
             yield piece
 
     def having(self, blocks: Iterable[int]) -> memoryview:
@@ -208,14 +213,6 @@ class FileBytes:
                     break
             done = min(max(data, done), len(room))
             end = min(done + _HOLE_BYTES, len(room))
-            self._read_all(room[done:end], start + done)
+            self.read_into(room[done:end], start + done)
             done = end
-        self._read_all(room[done:], start + done)
-
-    def _read_all(self, room: memoryview, start: int) -> None:
-        fd, done = self.fileno(), 0
-        while done < len(room):
-            count = os.preadv(fd, [room[done : done + _READ_BYTES]], start + done)
-            if count == 0:
-                raise FormatError(self.path, "file", start + done, "was truncated while being read")
-            done += count
+        self.read_into(room[done:], start + done)

@@ -79,7 +79,9 @@ class Flow:
     it is empty, all do.
     """
 
-    def __init__(self, image: AnyImage, text: memoryview, vaddr: int, starts: U64, keepers: U64) -> None:
+    def __init__(
+        self, image: AnyImage, text: memoryview, vaddr: int, starts: U64, keepers: U64, threads: int = 1
+    ) -> None:
         self._starts = starts[starts < _LIMIT].astype(np.int64)
         self._keepers = keepers[keepers < _LIMIT].astype(np.int64)
         self._machine, self._text, self._vaddr = image.machine, text, vaddr
@@ -87,11 +89,9 @@ class Flow:
         self._registers = registers
         endless = [stub for stub, name in image.plt_stubs.items() if is_endless(name)]
         self._endless = np.array(sorted(endless), np.int64)
-        self._spare: list[_Scratch] = []
+        self._threads, self._spare = threads, list[_Scratch]()
 
-    def follow(
-        self, functions: I64, landings: I64, edges: I64, *, everything: bool = True, threads: int = 1
-    ) -> tuple[U64, U8]:
+    def follow(self, functions: I64, landings: I64, edges: I64, *, everything: bool = True) -> tuple[U64, U8]:
         """Follow `functions` (start and end of each); return rows and states as the kernel does.
 
             landings  where other code may jump into them
@@ -100,9 +100,10 @@ class Flow:
         Without `everything`, code to which no known path leads is left out.
         """
         landings, edges = np.ascontiguousarray(landings), np.ascontiguousarray(edges)
-        cuts = [len(functions) * part // threads for part in range(threads + 1)] if len(functions) > _FEW else [0, None]
+        count = self._threads if len(functions) > _FEW else 1
+        cuts = [len(functions) * part // count for part in range(count + 1)]
         parts = [np.ascontiguousarray(functions[first:last]) for first, last in pairwise(cuts)]
-        done = in_threads(lambda part: self._follow(part, landings, edges, everything), parts, threads)
+        done = in_threads(lambda part: self._follow(part, landings, edges, everything), parts, count)
         found, states = zip(*done, strict=True)
         return np.concatenate(found), np.concatenate(states)
 

@@ -134,7 +134,7 @@ def find_switches(image: AnyImage, start: int, end: int) -> list[Switch]:
             tables, function = JumpTables(image), np.array([[start, end]], np.int64)
             nowhere, nothing = np.empty(0, np.int64), np.empty(0, np.bool_)
             contents, parts = section.code, np.empty(0, np.uint64)
-            code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts, parts, None, parts, 1)
+            code = _Section(image, contents, section.vaddr, function, nowhere, nothing, parts, parts, None, parts)
             rows = code.find_switches(np.zeros(1, np.int64), tables)[:, op.FOUND_AT : op.FOUND_MORE + 1].tolist()
             return sorted(Switch(jump, table[0], tuple(tables.entries(*table).tolist())) for jump, *table in rows)
     return []
@@ -155,15 +155,15 @@ class _Section:
         starts: U64,
         landing_pads: LandingPads | None,
         keepers: U64,
-        threads: int,
+        threads: int = 1,
     ) -> None:
-        self._parts, self._landing_pads, self._threads = parts, landing_pads, threads
+        self._parts, self._landing_pads = parts, landing_pads
         self._unread_pads = np.empty(0, np.uint64)  # functions into which exceptions may lead anywhere
         self._text, self._vaddr = text, vaddr
         self._is_part = np.append(is_in(functions[:, 0].astype(np.uint64), parts), True)
         self._functions = functions  # start and end of each
         self._places, self._is_jump = places, is_jump  # where such a call or jump may be
-        self._flow = Flow(image, text, vaddr, starts, keepers)
+        self._flow = Flow(image, text, vaddr, starts, keepers, threads)
 
     def follow(self, tables: JumpTables, landings: I64) -> Indirect:
         """Follow them all; then follow those with switches again, with the targets of the switches.
@@ -173,7 +173,7 @@ class _Section:
         The register with the address of a table is often set before a loop, and code that only the table leads to
         goes on in the loop. So switches are searched for in reached code, which grows with each switch.
         """
-        rows, status = self._flow.follow(self._functions, landings, _NO_EDGES, threads=self._threads)
+        rows, status = self._flow.follow(self._functions, landings, _NO_EDGES)
         kind, slot, stack = rows[:, op.FOUND], rows[:, op.FOUND_SLOT], rows[:, op.FOUND_STACK]
         is_doubtful = (kind == op.JUMPS_BY_TABLE) | (kind == op.JUMPS_TO_VALUE) & (slot == 0) & (
             stack != op.AS_ON_ENTRY
@@ -199,7 +199,7 @@ class _Section:
             edges = edges[~elsewhere]
         if not len(again):
             return self._interpret(rows, status, _NO_EDGES)
-        new, status[again] = self._flow.follow(self._functions[again], landings, edges, threads=self._threads)
+        new, status[again] = self._flow.follow(self._functions[again], landings, edges)
         rows = np.concatenate([rows[~is_in(self._owner_of_rows(rows), again)], new])
         return self._interpret(rows, status, edges)
 
@@ -219,9 +219,7 @@ class _Section:
         # handlers of exceptions come last: the tables tell which other code has a path that leads to it
         for everything in (False, True):
             for _ in range(_ROUNDS):
-                found, _ = self._flow.follow(
-                    self._functions[changed], _NO_LANDINGS, edges, everything=everything, threads=self._threads
-                )
+                found, _ = self._flow.follow(self._functions[changed], _NO_LANDINGS, edges, everything=everything)
                 rows = rows[~is_in(self._owner_of_rows(rows), changed)]
                 rows = np.concatenate([rows, found[found[:, op.FOUND] == op.JUMPS_BY_TABLE]])
                 tables.meet(rows[:, op.FOUND_SLOT])

@@ -33,7 +33,7 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     `icf.dwarf.locations`, which needs further sections.
     """
     file = image.debug
-    views: dict[str, memoryview] = {}
+    sections: dict[str, Contents] = {}
     restored: dict[str, U64] = {}
     info = file.streamed(".debug_info") if inlines else file.unkept(".debug_info", above_bytes=_KEPT_INFO_BYTES)
     is_large = info.in_memory is None
@@ -45,10 +45,12 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
         info, restored[".debug_info"] = info.edited(words.put), words.offset
         info = info if is_large else Contents(info[:])
     for name in _ADDRESS_SECTIONS:
-        words = find_restored(file, name, section_of_parts(file, name, is_large)) if restore else None
+        sections[name] = section_of_parts(file, name, is_large)
+        words = find_restored(file, name, sections[name]) if restore else None
         if words is not None:
-            views[name], restored[name] = file.private_copy(name), words.offset
-            words.put(views[name], 0)
+            copy, restored[name] = file.private_copy(name), words.offset
+            words.put(copy, 0)
+            sections[name] = Contents(copy)
     units = read_unit_headers(info)
     abbrev_offsets = units[:, col.TABLE].copy()
     abbrev = file.contents(".debug_abbrev")
@@ -56,16 +58,12 @@ def open_debug(image: Image, *, restore: bool = True, inlines: bool = False, loc
     debug = DebugInfo(
         path=file.path,
         info=info,
-        addr=Contents(views[".debug_addr"])
-        if ".debug_addr" in views
-        else section_of_parts(file, ".debug_addr", is_large),
+        addr=sections[".debug_addr"],
         str_=file.streamed(".debug_str"),
         line_str=file.contents(".debug_line_str"),
         str_offsets=section_of_parts(file, ".debug_str_offsets", is_large),
-        ranges=views[".debug_ranges"] if ".debug_ranges" in views else file.contents(".debug_ranges"),
-        rnglists=Contents(views[".debug_rnglists"])
-        if ".debug_rnglists" in views
-        else section_of_parts(file, ".debug_rnglists", is_large),
+        ranges=sections[".debug_ranges"][:],
+        rnglists=sections[".debug_rnglists"],
         units=units,
         tables=tables,
         decls=decls,

@@ -55,15 +55,16 @@ class _Window(local):
         self.at_hand = 0, memoryview(b"")
         self._room = memoryview(b"")  # memory that is new each time costs more than to read into it
 
-    def read(self, info: Contents, start: int, end: int) -> memoryview:
-        """Return these bytes."""
+    def read(self, info: Contents, start: int, end: int) -> tuple[int, memoryview]:
+        """Read these bytes."""
         self.at_hand = 0, memoryview(b"")
         size_bytes = end - start
         if not size_bytes <= len(self._room) <= 2 * max(size_bytes, _WINDOW_BYTES):
             self._room = memoryview(bytearray(size_bytes))
         found = self._room[:size_bytes]
         info.read_into(found, start)
-        return found
+        self.at_hand = start, found
+        return self.at_hand
 
 
 @dataclass(slots=True)
@@ -263,8 +264,7 @@ class DebugInfo:
         for first, found in (self._held, self._last_window.at_hand):
             if first <= start and end <= first + len(found):
                 return first, found
-        self._last_window.at_hand = start, self._last_window.read(self.info, start, end)
-        return self._last_window.at_hand
+        return self._last_window.read(self.info, start, end)
 
     def hold(self, units: slice) -> None:
         """Read some units of the image, and keep them in memory until others are held."""
