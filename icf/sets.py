@@ -46,6 +46,18 @@ def runs(values: NDArray[Number]) -> tuple[NDArray[Number], I64, I64]:
     return values[first], first, np.append(first, len(values))[1:]
 
 
+def rows_of_runs(first: I64, counts: I64) -> tuple[I64, I64]:
+    """Return the rows of runs, by first row and number of rows: of each row the index of its run, and the row."""
+    run = np.repeat(np.arange(len(counts)), counts)
+    return run, np.arange(len(run)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+
+
+def rows_with(ascending: NDArray[Number], values: NDArray[Number]) -> tuple[I64, I64]:
+    """Return the rows of an ascending column with any of these values: of each the index of the value, and the row."""
+    first = np.searchsorted(ascending, values)
+    return rows_of_runs(first, np.searchsorted(ascending, values, side="right") - first)
+
+
 def union(left: NDArray[Number], right: NDArray[Number]) -> NDArray[Number]:
     """Return the set of the values of two columns, which may be in any order."""
     return distinct(np.concatenate([left, right]))

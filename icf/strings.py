@@ -19,12 +19,12 @@ _SHARED_FACTOR, _SHARED_BYTES = 16, 1 << 26  # see `share_too_much`
 _STR = np.uint64(IN_STR << STRING_KIND)  # the kind of a reference into the table that is passed second
 
 
-def hash_names(names: Sequence[str]) -> U64:
-    """Return the hash of each name."""
+def hash_names(names: Sequence[str], *, of_kin: bool = False) -> U64:
+    """Return the hash of each name, or of its kin (see `icf.aliases`)."""
     encoded = [name.encode("utf-8", "surrogateescape") + b"\0" for name in names]
     ends = np.cumsum([len(name) for name in encoded], dtype=np.uint64)
     starts = np.concatenate([np.zeros(1, np.uint64), ends[:-1]]) if len(names) else ends
-    return hash_table(memoryview(b"".join(encoded)), starts)
+    return hash_table(memoryview(b"".join(encoded)), starts, of_kin=of_kin)
 
 
 def string_parts(contents: Contents, offsets: U64) -> Iterator[tuple[slice, bytes | memoryview, U64]]:

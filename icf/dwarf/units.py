@@ -321,6 +321,14 @@ class DebugInfo:
             hashes[rows] = hash_table(buffer, starts, of_kin=of_kin)
         return hashes
 
+    def name_hashes(self, references: U64) -> tuple[U64, U64]:
+        """Return the hash of each referenced string and that of its kin; 0 for none."""
+        exact, of_kin = np.zeros((2, len(references)), np.uint64)
+        for rows, buffer, starts in self._string_parts(references):
+            exact[rows] = hash_table(buffer, starts)
+            of_kin[rows] = hash_table(buffer, starts, of_kin=True)
+        return exact, of_kin
+
     def _string_parts(self, references: U64) -> Iterator[tuple[I64, bytes | memoryview, U64]]:
         """Yield references that are read together: which they are, bytes, and where in these each string begins."""
         for rows, contents, offsets in self._by_section(references):

@@ -110,6 +110,10 @@ class FoldFinder:
             rows = self.bodies.dwarf_rows[is_in(self.bodies.dwarf_low, difference(vaddrs, bodies))]
             self.identities.of(distinct(self.functions.die[rows]).tolist())
 
+    def alone(self, vaddrs: U64) -> tuple[PlainRows, I64]:
+        """Return the rows of the functions that have these bodies alone, -1 where that is not a row (`prepare`)."""
+        return self._rows, np.array([self._alone.get(vaddr, -1) for vaddr in vaddrs.tolist()], np.int64)
+
     def members_at(self, vaddr: int) -> Members:
         """Return the one source function at a body that is not merged: all symbols and DIEs there are its own."""
         row = self._alone.get(vaddr)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from icf.columns import I8, I64, U64, Mask
 from icf.folds.body_members import KEPT, NO_ROWS, REMOVED, UNKNOWN, Members
 from icf.folds.member import FoldMember
+from icf.sets import rows_of_runs
 
 _KEPT = {None: UNKNOWN, False: REMOVED, True: KEPT}
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -47,6 +48,16 @@ class MemberColumns:
         return [known[entry] if isinstance(entry, int) else entry.name for entry in self._entries]
 
     @property
+    def symbol_of_plain(self) -> Pairs:
+        """The row of the symbol table that names each member without other names or symbols."""
+        return self._rows, self._plain.symbol[self._plain_rows].astype(np.uint64)
+
+    @property
+    def names_of_others(self) -> list[tuple[int, str]]:
+        """The linkage names of all other members, each with its row."""
+        return [(row, name) for row, member in self._objects for name in member.names]
+
+    @property
     def aliases(self) -> list[tuple[int, str]]:
         """The other names of members, each with its row."""
         return [(row, alias) for row, member in self._objects for alias in member.aliases]
@@ -75,7 +86,7 @@ class MemberColumns:
     def symbols(self) -> Pairs:
         """Rows of the symbol table."""
         ones = np.ones(len(self._rows), np.int64)
-        return self._pairs(ones, self._plain.symbol[self._plain_rows].astype(np.uint64), lambda member: member.symbols)
+        return self._pairs(ones, self.symbol_of_plain[1], lambda member: member.symbols)
 
     @property
     def dies(self) -> Pairs:
@@ -94,8 +105,7 @@ class MemberColumns:
         """Return how many DIEs each plain member has, and their rows."""
         first = self._plain.start[self._plain_rows]
         count = self._plain.start[self._plain_rows + 1] - first
-        before = np.cumsum(count) - count
-        return count, np.repeat(first - before, count) + np.arange(int(count.sum()))
+        return count, rows_of_runs(first, count)[1]
 
     def _column(self, of_plain: NDArray[Scalar], of_object: Callable[[FoldMember], int | None]) -> NDArray[Scalar]:
         column = np.empty(len(self), of_plain.dtype)

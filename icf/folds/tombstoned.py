@@ -22,7 +22,7 @@ from icf.folds.body_members import PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
-from icf.sets import distinct, is_in, runs
+from icf.sets import distinct, is_in, rows_with, runs
 from icf.strings import hash_names, hash_table
 
 # parts of the C runtime, which come without debug information and fold with nothing
@@ -115,11 +115,7 @@ class Tombstoned:
 
     def _lost_of(self, wanted: U64) -> tuple[I64, I64]:
         """Return the rows of `_by_name` with these hashes whose DIEs are tombstoned: the index of the hash, the row."""
-        hashes = self._by_name.name_hash
-        first = np.searchsorted(hashes, wanted)
-        counts = np.searchsorted(hashes, wanted, side="right") - first
-        owner = np.repeat(np.arange(len(wanted)), counts)
-        rows = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(len(owner))
+        owner, rows = rows_with(self._by_name.name_hash, wanted)
         order, start, end = self._parts_of(self._by_name.die[rows])
         is_alive = np.zeros(len(order) + 1, np.bool_)
         is_alive[self._bodies.dwarf_rows] = True

@@ -28,191 +28,107 @@ copy's: inlining differs from unit to unit. Nothing shows which of the others is
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
 import numpy as np
 
-from icf.columns import I64, U64
-from icf.dwarf.scan import Functions
-from icf.dwarf.sites import Site, read_sites
+from icf.columns import I64, U64, Mask
+from icf.dwarf import sites as dwarf_sites
 from icf.model import Evidence
-from icf.sets import distinct, is_in, runs
-from linkpass.evidence.body_branches import find_body_branches
-from linkpass.evidence.callees import Callees
+from icf.pairs import PairIndex
+from icf.sets import distinct, is_in, rows_of_runs, rows_with
+from linkpass.evidence.alignment import Fits, Lanes, Sites, agreed, align, find_unordered
+from linkpass.evidence.callees import NONE, Callees
+from linkpass.evidence.open_bodies import OpenBody, find_open_bodies
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Records, Statements
+from linkpass.evidence.targets import Targets
 from linkpass.linked import Linked
-
-_CALL, _JUMP = False, True
-Choices = dict[int, frozenset[int]]  # branch -> members of its target that may be the callee
-
-
-@dataclass(slots=True)
-class _Body:
-    """A merged body with callers for which there is no evidence yet, and its branches."""
-
-    vaddr: int
-    kept_dies: list[int]
-    several_parts: bool
-    callers: list[int] = field(default_factory=list)  # members
-    # (is a jump, merged target) -> branches, by address
-    branches: dict[tuple[bool, int], list[int]] = field(default_factory=dict)
-    # (is a jump, merged target) -> branches in all parts
-    counts: Counter[tuple[bool, int]] = field(default_factory=Counter)
-    targets: dict[bool, frozenset[int]] = field(default_factory=dict)  # all targets, merged or not
-    slots: dict[bool, frozenset[int]] = field(default_factory=dict)  # words that hold a target
 
 
 def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> Statements:
     """Return the statements of call sites without addresses about the branches that have no record yet."""
     statements = Statements(Evidence.ALIGNED)
-    bodies = list(_open_bodies(linked, reach, records))
+    bodies = list(find_open_bodies(linked, reach, records))
     if not bodies:
         return statements
-    dies_of = {body.vaddr: [linked.members(body.vaddr).dies_of(caller) for caller in body.callers] for body in bodies}
-    silent = {die for callers in dies_of.values() for dies in callers for die in dies}
-    sites = read_sites(linked.debug, silent.union(*(body.kept_dies for body in bodies)))
-    callees = Callees(linked)
-    callees.learn(
-        {site.origin for die in silent for site in sites[die]},
-        {target for body in bodies for targets in body.targets.values() for target in targets},
-    )
-    stated: list[tuple[int, int]] = []  # slot, callee
-    for body in bodies:
-        in_order = not body.several_parts and all(_ascend(sites[die]) for die in body.kept_dies)
-        for caller, dies in zip(body.callers, dies_of[body.vaddr], strict=True):
-            copies = [copy for die in dies if (copy := _align(body, sites[die], callees, in_order)) is not None]
-            if not copies:
-                statements.dropped["call sites do not fit the code of the function"] += 1
-                continue
-            for branch, choices in _agreed(copies).items():
-                stated += [(int(records.slots.first[branch]) + caller, callee) for callee in choices]
-    statements.state([slot for slot, _ in stated], [callee for _, callee in stated])
+    # a row for each copy: a DIE of a caller
+    body = np.repeat(np.arange(len(bodies)), [len(each.dies) for each in bodies])
+    member, die = np.concatenate([each.callers for each in bodies]), np.concatenate([each.dies for each in bodies])
+    sites = dwarf_sites.read_sites(linked.debug, np.concatenate([die, *(each.kept_dies for each in bodies)]))
+    function = np.searchsorted(sites.die, die)
+    copy, site = rows_of_runs(sites.start[function], np.diff(sites.start)[function])
+    known = _BodyLanes(linked, bodies)
+    fits = known.fits(linked, body[copy], sites.is_tail_call[site], sites.origin[site])
+    aligned = align(known.lanes, Sites(copy, sites.scope[site]), fits, _are_in_order(bodies, sites)[body])
+    callers, first, caller = np.unique(body * (int(member.max()) + 1) + member, return_index=True, return_inverse=True)
+    unfit = len(callers) - len(distinct(caller[aligned.is_sound]))
+    if unfit:
+        statements.dropped["call sites do not fit the code of the function"] = unfit
+    caller, branch, callee = agreed(aligned, caller)
+    statements.state(records.slots.at(branch, member[first[caller]]), callee)
     return statements
 
 
-def _open_bodies(linked: Linked, reach: Reach, records: Records) -> Iterator[_Body]:
-    """Yield merged bodies with branches to merged bodies that lack records of folded callers that have call sites."""
-    matters = is_in(reach.source, linked.vaddrs) & is_in(reach.target, linked.vaddrs)
-    matters &= ~(reach.is_jump & (reach.source == reach.target))  # loops
-    rows = np.flatnonzero(matters)
-    rows = rows[np.argsort(reach.source[rows], kind="stable")]
-    calls = np.array(list(reach.stub_symbol), np.int64)
-    stub_target = dict(zip(reach.end[calls].tolist(), reach.target[calls].tolist(), strict=True))
-    known = np.flatnonzero(reach.operand != 0)
-    by_register = reach.end[known], reach.target[known]
-    parts = _Parts(linked.functions)
-    for vaddr, first, end in zip(*(column.tolist() for column in runs(reach.source[rows])), strict=True):
-        own = rows[first:end]
-        slots = records.slots.all_of(own)
-        silent = distinct(records.slots.member[slots[~records.is_known[slots]]])
-        kept = distinct(linked.functions.die[linked.bodies.dwarf_at(vaddr)]).tolist()
-        kept_dies = frozenset(kept)
-        members = linked.members(vaddr)
-        callers = [idx for idx in silent.tolist() if (dies := members.dies_of(idx)) and not kept_dies & {*dies}]
-        if not callers:
-            continue
-        body = _Body(vaddr, kept, parts.are_several(kept), callers)
-        for row, is_jump, target in zip(
-            own.tolist(), reach.is_jump[own].tolist(), reach.target[own].tolist(), strict=True
-        ):
-            body.branches.setdefault((is_jump, target), []).append(row)
-        if _read_code(linked, body, parts, stub_target, by_register):
-            yield body
+class _BodyLanes:
+    """The lanes of bodies, their targets, and for each word that holds a target a lane without branches."""
+
+    def __init__(self, linked: Linked, bodies: list[OpenBody]) -> None:
+        keys = [(idx, key, count) for idx, body in enumerate(bodies) for key, count in body.counts.items()]
+        slots = [(idx, key, 0) for idx, body in enumerate(bodies) for key in sorted(body.slots)]
+        branches = [bodies[idx].branches.get(key, []) for idx, key, _ in keys] + [[] for _ in slots]
+        self.lanes = Lanes(
+            size=np.array([count for _, _, count in keys + slots], np.int64),
+            start=np.cumsum([0, *map(len, branches)]),
+            branch=np.array([branch for own in branches for branch in own], np.int64),
+        )
+        vaddrs, words = (np.array([vaddr for _, (_, vaddr), _ in rows], np.uint64) for rows in (keys, slots))
+        self._targets = Targets(linked, distinct(vaddrs), distinct(words))
+        self._target = np.append(
+            np.searchsorted(distinct(vaddrs), vaddrs),
+            len(distinct(vaddrs)) + np.searchsorted(distinct(words), words),
+        )
+        body, is_jump = np.array([(idx, is_jump) for idx, (is_jump, _), _ in keys + slots], np.int64).reshape(-1, 2).T
+        self._group = _group(body, is_jump)
+
+    def fits(self, linked: Linked, body: I64, is_jump: Mask, origin: U64) -> Fits:
+        """Return the lanes of its body that each site can be in, by what its callee can be."""
+        group = _group(body, is_jump)
+        origins, callee = np.unique(origin, return_inverse=True)
+        callees = Callees(linked, self._targets, origins)
+        candidates = callees.candidates()
+        site, row = rows_with(candidates.callee, callee)
+        index = PairIndex(self._group.astype(np.uint64), self._target.astype(np.uint64))
+        lane = index.find(group[site].astype(np.uint64), candidates.target[row].astype(np.uint64))
+        site, row, lane = site[lane >= 0], row[lane >= 0], lane[lane >= 0]
+        used = distinct(row)
+        settled = callees.settle(candidates.rows(used))
+        member = settled.member[np.searchsorted(used, row)]
+        can_be = settled.can_be[np.searchsorted(used, row)]
+        others, any_lane = self._open_to_any(group, callees.is_local[callee])
+        site, lane = np.append(site[can_be], others), np.append(lane[can_be], any_lane)
+        member = np.append(member[can_be], np.full(len(others), NONE))
+        order = np.lexsort((lane, site))  # stable: what is known of a pair comes first
+        site, lane, member = site[order], lane[order], member[order]
+        fresh = np.append(True, (site[1:] != site[:-1]) | (lane[1:] != lane[:-1]))[: len(site)]
+        return Fits(site[fresh], lane[fresh], member[fresh])
+
+    def _open_to_any(self, group: I64, is_local: Mask) -> tuple[I64, I64]:
+        """Return lanes whose target can be any callee, or any local one: a site, and a lane of its body."""
+        is_any, is_any_local = self._targets.is_any[self._target], self._targets.is_any_local[self._target]
+        lanes = np.flatnonzero(is_any | is_any_local)
+        lanes = lanes[np.argsort(self._group[lanes], kind="stable")]
+        site, at = rows_with(self._group[lanes], group)
+        lane = lanes[at]
+        can_be = is_any[lane] | is_local[site]
+        return site[can_be], lane[can_be]
 
 
-class _Parts:
-    """The ranges of functions, by their DIEs."""
-
-    def __init__(self, functions: Functions) -> None:
-        self._functions = functions
-        self._order = np.argsort(functions.die, kind="stable")
-        self._die = functions.die[self._order]
-
-    def rows(self, dies: list[int]) -> I64:
-        """Return the rows of `Functions` of these DIEs."""
-        wanted = np.array(dies, np.uint64)
-        first, last = (np.searchsorted(self._die, wanted, side=side).tolist() for side in ("left", "right"))
-        runs = [self._order[start:end] for start, end in zip(first, last, strict=True)]
-        return np.concatenate([np.empty(0, np.int64), *runs])
-
-    def are_several(self, dies: list[int]) -> bool:
-        """Return whether one of these functions has several parts."""
-        return bool((self._functions.part[self.rows(dies)] > 0).any())
+def _group(body: I64, is_jump: I64 | Mask) -> I64:
+    """Return a number for the calls of each body, and one for its jumps."""
+    return 2 * body + is_jump
 
 
-def _read_code(
-    linked: Linked, body: _Body, parts: _Parts, stub_target: dict[int, int], by_register: tuple[U64, U64]
-) -> bool:
-    """Find all branches of the body, all parts of it; False if some of its code is not known.
-
-    `by_register` are return addresses and targets of calls through registers.
-    """
-    functions = linked.functions
-    rows = parts.rows(body.kept_dies)
-    ranges = set(zip(functions.low[rows].tolist(), functions.high[rows].tolist(), strict=True))
-    targets: dict[bool, set[int]] = {_CALL: set(), _JUMP: set()}
-    slots: dict[bool, set[int]] = {_CALL: set(), _JUMP: set()}
-    for low, high in ranges:
-        found = find_body_branches(linked.image, low, high)
-        if found is None:
-            return False
-        first, last = np.searchsorted(by_register[0], np.array([low, high], np.uint64), side="right").tolist()
-        calls = [*found.calls, *zip(*(column[first:last].tolist() for column in by_register), strict=True)]
-        for is_jump, branches in ((_CALL, calls), (_JUMP, found.jumps)):
-            for end, target in branches:
-                target = target if is_jump else stub_target.get(end, target)
-                targets[is_jump].add(target)
-                body.counts[is_jump, target] += 1
-        slots[_CALL] |= found.call_slots
-        slots[_JUMP] |= found.jump_slots
-    body.targets = {is_jump: frozenset(found) for is_jump, found in targets.items()}
-    body.slots = {is_jump: frozenset(found) for is_jump, found in slots.items()}
-    return bool(ranges)
-
-
-def _ascend(sites: list[Site]) -> bool:
-    """Return whether the sites of each scope are in the order of their addresses."""
-    last: dict[int, int] = {}
-    for site in sites:
-        end = site.pc + site.at_instruction
-        if end <= last.get(site.scope, 0):
-            return False
-        last[site.scope] = end
-    return True
-
-
-def _align(body: _Body, sites: list[Site], callees: Callees, in_order: bool) -> Choices | None:
-    """Return the callees of branches to merged bodies that one copy of the function allows.
-
-    None if it is another function's.
-    """
-    fitting: dict[tuple[bool, int], list[Site]] = {}  # the sites that can be at branches to one target only
-    for site in sites:
-        is_jump = site.is_tail_call
-        targets = callees.targets(site.origin, body.targets[is_jump], body.slots[is_jump])
-        if not targets:
-            return None
-        if len(targets) == 1:
-            fitting.setdefault((is_jump, next(iter(targets))), []).append(site)
-    found: Choices = {}
-    for key, mine in fitting.items():
-        if len(mine) > body.counts[key]:
-            return None
-        branches = body.branches.get(key, [])
-        if len(mine) < body.counts[key] or not branches:
-            continue
-        meant = [callees.members(key[1], site.origin) for site in mine]
-        if all(members == meant[0] for members in meant):
-            found.update(dict.fromkeys(branches, meant[0]))
-        elif in_order and len({site.scope for site in mine}) == 1 and len(branches) == len(mine):
-            found.update(zip(branches, meant, strict=True))
-    return {branch: members for branch, members in found.items() if len(members) == 1}
-
-
-def _agreed(copies: list[Choices]) -> Choices:
-    """Return the calls for which every copy of the function has a callee; the records settle where they differ."""
-    common = set(copies[0]).intersection(*copies[1:])
-    return {branch: frozenset().union(*(copy[branch] for copy in copies)) for branch in common}
+def _are_in_order(bodies: list[OpenBody], sites: dwarf_sites.Sites) -> Mask:
+    """Return whether the kept function of each body has one part, and its own sites ascend by address."""
+    function = np.repeat(np.arange(len(sites.die)), np.diff(sites.start))
+    unordered = sites.die[find_unordered(function, sites.scope, sites.pc + sites.at_instruction)]
+    return np.array([not body.several_parts and not is_in(body.kept_dies, unordered).any() for body in bodies])

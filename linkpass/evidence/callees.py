@@ -1,4 +1,4 @@
-"""Whether a callee that DWARF names can be the function at an address.
+"""Which targets a callee that DWARF names can be.
 
 The question comes up where a branch is not known to belong to the call site, so the answer is cautious: a callee that
 cannot be ruled out is possible.
@@ -7,104 +7,144 @@ cannot be ruled out is possible.
     merged body              the callee is a member
     body of one function     same DIE, same declaration, or a name in common; nameless code may be anything local
     PLT stub, GOT slot       it is the symbol that is imported
+
+Thousands of callees are asked about together. Declarations and names of all targets are columns, in which those of the
+callees are looked up. Texts are read only where names of one kin differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from icf.aliases import base_name, same_function
+from icf.columns import I64, U64, Mask
+from icf.dwarf.dies import resolve
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
-from icf.folds.member import FoldMember
-from icf.sets import difference
-from linkpass.linked import Linked, Place
+from icf.sets import distinct, rows_with
+from icf.strings import hash_names
+from linkpass.evidence.targets import Targets
+from linkpass.linked import Linked
 
+NONE, SEVERAL = -1, -2  # in place of a member
+_DECLARED, _NAMED, _KIN = range(3)  # how sure a candidate is
 _BUILTIN = "__builtin_"  # gcc's declarations: __builtin_memcpy is memcpy
 
 
-class Callees:
-    """Callees by their DIE."""
+class Candidates(NamedTuple):
+    """What callees can be: a row for each pair, by callee and then by target."""
 
-    def __init__(self, linked: Linked) -> None:
-        self._linked = linked
+    callee: I64
+    target: I64
+    member: I64  # of a merged body: the one that is meant, NONE or SEVERAL
+    is_open: Mask  # nothing but names of one kin: see `Callees.settle`
+
+    def rows(self, at: I64 | Mask) -> Candidates:
+        """Return some of them."""
+        return Candidates(self.callee[at], self.target[at], self.member[at], self.is_open[at])
+
+
+class Settled(NamedTuple):
+    """What candidates are."""
+
+    can_be: Mask
+    member: I64  # as in `Candidates`
+
+
+class Callees:
+    """The functions at some DIEs, ascending."""
+
+    def __init__(self, linked: Linked, targets: Targets, dies: U64) -> None:
+        identities = linked.finder.identities
+        assert identities is not None
+        self._linked, self._targets, self._dies, self._identities = linked, targets, dies, identities
+        self._identity = resolve(linked.debug, dies)
         self._described: dict[int, Described] = {}
-        self._possible: dict[tuple[int, int], bool] = {}
-        self._members: dict[tuple[int, int], frozenset[int]] = {}
         self._indexes: dict[int, FoldIndex] = {}
 
-    def learn(self, origins: Iterable[int], targets: Iterable[int]) -> None:
-        """Read the names of all these: together this is much cheaper."""
-        identities = self._linked.finder.identities
-        assert identities is not None
-        known = sorted(set(origins))
-        self._described.update(zip(known, identities.of(known), strict=True))
-        self._linked.finder.prepare(difference(np.array(list(targets), np.uint64), self._linked.vaddrs))
+    @property
+    def is_local(self) -> Mask:
+        """Which of them have internal linkage."""
+        return ~self._identity.external
 
-    def targets(self, origin: int, targets: frozenset[int], slots: frozenset[int]) -> set[int]:
-        """Return the targets, and the words that hold one, by which code can name a callee."""
-        found = {target for target in targets if self._is_possible(origin, target)}
-        return found | {slot for slot in slots if self._is_slot_of(self._described[origin], slot)}
+    def candidates(self) -> Candidates:
+        """Return the targets with the declaration or the name of each callee, or with a name of its kin."""
+        declarations, names, is_merged = self._targets.declarations, self._targets.names, self._targets.is_merged
+        found = []  # callee, target, member, how sure it is
+        for dies in (self._dies, self._identity.root):
+            callee, row = rows_with(declarations.die, dies)
+            found.append((callee, declarations.target[row], declarations.member[row], np.full(len(row), _DECLARED)))
+        for callees, exact, kin, of_merged in self._names():
+            at, row = rows_with(names.kin, kin)
+            if not of_merged:
+                keep = ~is_merged[names.target[row]]
+                at, row = at[keep], row[keep]
+            how = np.where(names.hash[row] == exact[at], _NAMED, _KIN)
+            found.append((callees[at], names.target[row], names.member[row], how))
+        callee, target, member, how = map(np.concatenate, zip(*found, strict=True))
+        order = np.lexsort((how, target, callee))
+        callee, target, member, how = callee[order], target[order], member[order], how[order]
+        first = np.flatnonzero(np.append(True, (callee[1:] != callee[:-1]) | (target[1:] != target[:-1]))[: len(how)])
+        last = np.append(first, len(how))[1:] - 1
+        best, worst = how[first], how[last]
+        surest = how == np.repeat(best, last - first + 1)  # those rows come first of each pair
+        starts = np.cumsum(surest)[first] - 1
+        lowest, highest = (each.reduceat(member[surest], starts) for each in (np.minimum, np.maximum))
+        callee, target = callee[first], target[first]
+        is_open = np.where(
+            is_merged[target],
+            ((best != _DECLARED) & (worst == _KIN)) | self._targets.is_wrapping[target],
+            best == _KIN,
+        )
+        return Candidates(callee, target, np.where(lowest == highest, lowest, SEVERAL), is_open)
 
-    def members(self, target: int, origin: int) -> frozenset[int]:
-        """Return the members of a merged body that a callee can mean."""
-        key = (target, origin)
-        if key not in self._members:
-            if target not in self._indexes:
-                self._indexes[target] = FoldIndex(self._linked.folds[target])
-            members = self._indexes[target].members_of(origin, self._described[origin])
-            self._members[key] = frozenset(members)
-        return self._members[key]
+    def _names(self) -> list[tuple[I64, U64, U64, bool]]:
+        """Return names of callees: which these are, hashes, those of their kin, whether members can have such names."""
+        debug, identity = self._linked.debug, self._identity
+        has_linkage = identity.linkage_name != 0
+        all_of_them = np.arange(len(self._dies))
+        wanted = np.where(has_linkage, identity.linkage_name, identity.name)
+        found = [(all_of_them, *debug.name_hashes(wanted), True)]
+        linked = np.flatnonzero(has_linkage)
+        found.append((linked, *debug.name_hashes(identity.name[linked]), False))
+        unlinked = np.flatnonzero(~has_linkage)
+        texts = [text.decode("utf-8", "surrogateescape") for text in debug.strings(identity.name[unlinked])]
+        builtin = [(at, text) for at, text in zip(unlinked.tolist(), texts, strict=True) if text.startswith(_BUILTIN)]
+        plain = [text.removeprefix(_BUILTIN) for _, text in builtin]
+        at = np.array([at for at, _ in builtin], np.int64)
+        found.append((at, hash_names(plain), hash_names(plain, of_kin=True), False))
+        return found
 
-    def _is_possible(self, origin: int, target: int) -> bool:
-        key = (origin, target)
-        if key not in self._possible:
-            callee = self._described[origin]
-            if target in self._linked.folds:
-                fold = self._linked.folds[target]
-                self._possible[key] = bool(self.members(target, origin)) or not (fold.complete or callee.external)
-            elif target in self._linked.image.plt_stubs:
-                self._possible[key] = _is_symbol(callee, self._linked.image.plt_stubs[target])
+    def settle(self, candidates: Candidates) -> Settled:
+        """Read the names of open candidates."""
+        rows = np.flatnonzero(candidates.is_open)
+        callees = distinct(self._dies[candidates.callee[rows]]).tolist()
+        self._described = dict(zip(callees, self._identities.of(callees), strict=True))
+        member, can_be = candidates.member.copy(), np.ones(len(candidates.callee), np.bool_)
+        for row, callee, target in zip(
+            rows.tolist(), candidates.callee[rows].tolist(), candidates.target[rows].tolist(), strict=True
+        ):
+            die = int(self._dies[callee])
+            if self._targets.is_merged[target]:
+                members = self._index(int(self._targets.vaddr[target])).members_of(die, self._described[die])
+                member[row] = members[0] if len(members) == 1 else SEVERAL
+                can_be[row] = bool(members)
             else:
-                self._possible[key] = self._is_body_of(origin, callee, target)
-        return self._possible[key]
+                can_be[row] = any(_is_symbol(self._described[die], name) for name in self._targets.names_of(target))
+        return Settled(can_be, member)
 
-    def _is_body_of(self, origin: int, callee: Described, target: int) -> bool:
-        if target not in self._starts:
-            return False  # chance bytes, or code without any name
-        member = self._linked.member(Place(target, 0))
-        if origin in member.roots or callee.root in member.roots:
-            return True
-        names = _names(member)
-        return any(_is_symbol(callee, name) for name in names) or (not names and not callee.external)
-
-    def _is_slot_of(self, callee: Described, slot: int) -> bool:
-        image = self._linked.image
-        if slot in image.got_imports:
-            return _is_symbol(callee, image.got_imports[slot])
-        return any(low <= slot < high for low, high in self._got)
-
-    @cached_property
-    def _starts(self) -> frozenset[int]:
-        return frozenset(self._linked.bodies.start.tolist())
-
-    @cached_property
-    def _got(self) -> list[tuple[int, int]]:
-        sections = [section for section in self._linked.image.sections if section.name.startswith(".got")]
-        return [(section.vaddr, section.vaddr + section.size_bytes) for section in sections]
-
-
-def _names(member: FoldMember) -> set[str]:
-    names = {member.name, member.linkage, *member.aliases} - {""}
-    return set() if not member.symbols and not member.dies else names
+    def _index(self, vaddr: int) -> FoldIndex:
+        index = self._indexes.get(vaddr)
+        if index is None:
+            index = self._indexes[vaddr] = FoldIndex(self._linked.folds[vaddr])
+        return index
 
 
 def _is_symbol(callee: Described, symbol: str) -> bool:
     """Return whether a symbol may be that of the callee, or of a clone or variant of it."""
-    base = base_name(symbol.partition("@")[0])
+    base = base_name(symbol)
     if base in (callee.linkage, callee.name, callee.name.removeprefix(_BUILTIN)):
         return True
     return bool(callee.linkage) and same_function(base, callee.linkage)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.columns import I32, I64
+from icf.sets import rows_of_runs
 
 
 class Slots(NamedTuple):
@@ -39,6 +40,4 @@ class Slots(NamedTuple):
 
     def all_of(self, branches: I64) -> I64:
         """Return all slots of some branches, in their order."""
-        counts = self.member_count[branches]
-        before = np.cumsum(counts) - counts
-        return np.asarray(np.repeat(self.first[branches] - before, counts) + np.arange(int(counts.sum())))
+        return rows_of_runs(self.first[branches], self.member_count[branches])[1]

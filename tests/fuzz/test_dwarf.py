@@ -67,7 +67,7 @@ def exercise(sections: dict[str, bytes], rng: random.Random) -> DebugInfo:
     if debug.unit_count:
         defined_subprograms(debug, rng.randrange(debug.unit_count))
     before = debug.units.copy()
-    read_sites(debug, [*functions.die.tolist()[:8], *random_offsets])
+    read_sites(debug, np.append(functions.die[:8], np.array(random_offsets, np.uint64)))
     assert np.array_equal(before, debug.units)
     if rng.random() < 0.25:
         read_layouts(debug, image, np.unique(offsets))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from icf.columns import U64
 from icf.dwarf.opening import open_debug
 from icf.dwarf.scan import scan_functions
-from icf.dwarf.sites import Site, read_sites
+from icf.dwarf.sites import read_sites
+from icf.dwarf.units import DebugInfo
 from tests.support.dwarf_units import (
     CALL_ORIGIN,
     CALL_PC,
@@ -38,6 +42,14 @@ DECLARATIONS = table(
 END = b"\0"
 
 
+class Site(NamedTuple):
+    pc: int
+    origin: int
+    scope: int
+    is_tail_call: bool
+    at_instruction: bool
+
+
 def function(low_pc: int, *children: bytes) -> bytes:
     return b"\x02" + u64(low_pc) + b"".join(children) + END
 
@@ -58,12 +70,18 @@ def read(*functions: bytes, dies: list[int] | None = None) -> dict[int, list[Sit
     """By both builds of the kernel; of all functions with code if `dies` are not given."""
     image = image_of({".debug_info": unit(b"\x01" + b"".join(functions) + END), ".debug_abbrev": DECLARATIONS})
     debug = open_debug(image)
-    wanted = scan_functions(debug, 1).functions.die.tolist() if dies is None else dies
-    found = read_sites(debug, wanted)
+    wanted = scan_functions(debug, 1).functions.die if dies is None else np.array(dies, np.uint64)
+    found = by_function(debug, wanted)
     with uncompiled_kernels():
-        assert read_sites(open_debug(image), wanted) == found
+        assert by_function(open_debug(image), wanted) == found
     assert debug.errors() == []
     return found
+
+
+def by_function(debug: DebugInfo, dies: U64) -> dict[int, list[Site]]:
+    die, start, *columns = read_sites(debug, dies)
+    sites = [Site(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return {each: sites[start[at] : start[at + 1]] for at, each in enumerate(die.tolist())}
 
 
 def test_sites_come_in_the_order_of_their_dies_and_know_their_scope() -> None:
@@ -115,5 +133,5 @@ def test_a_function_that_ends_early_has_no_sites_and_its_unit_stays_as_it_is() -
     cut = b"\x02" + u64(0x1000) + site(0x1005, 0xC)  # neither the function nor the unit's DIE is closed
     image = image_of({".debug_info": unit(b"\x01" + cut), ".debug_abbrev": DECLARATIONS})
     debug = open_debug(image)
-    assert read_sites(debug, [0x0D]) == {0x0D: []}
+    assert by_function(debug, np.array([0x0D], np.uint64)) == {0x0D: []}
     assert not np.any(debug.units[:, 8])
