@@ -35,7 +35,7 @@ from icf.dwarf import sites as dwarf_sites
 from icf.model import Evidence
 from icf.pairs import PairIndex
 from icf.sets import distinct, is_in, rows_of_runs, rows_with
-from linkpass.evidence.alignment import Fits, Lanes, Sites, agreed, align, find_unordered
+from linkpass.evidence.alignment import UNCOUNTED, Fits, Lanes, Sites, agreed, align, find_unordered
 from linkpass.evidence.callees import NONE, Callees
 from linkpass.evidence.open_bodies import OpenBody, find_open_bodies
 from linkpass.evidence.reach import Reach
@@ -69,11 +69,11 @@ def from_folded_callers(linked: Linked, reach: Reach, records: Records) -> State
 
 
 class _BodyLanes:
-    """The lanes of bodies, their targets, and for each word that holds a target a lane without branches."""
+    """The lanes of bodies, those of words that hold a target included, and the target of each."""
 
     def __init__(self, linked: Linked, bodies: list[OpenBody]) -> None:
         keys = [(idx, key, count) for idx, body in enumerate(bodies) for key, count in body.counts.items()]
-        slots = [(idx, key, 0) for idx, body in enumerate(bodies) for key in sorted(body.slots)]
+        slots = [(idx, key, UNCOUNTED) for idx, body in enumerate(bodies) for key in sorted(body.slots)]
         branches = [bodies[idx].branches.get(key, []) for idx, key, _ in keys] + [[] for _ in slots]
         self.lanes = Lanes(
             size=np.array([count for _, _, count in keys + slots], np.int64),

@@ -16,11 +16,13 @@ import numpy as np
 from icf.columns import I64, U64, Mask
 from icf.sets import distinct, rows_of_runs, runs
 
+UNCOUNTED = 1 << 32  # more than there can be
+
 
 class Lanes(NamedTuple):
     """The branches of bodies by what they lead to."""
 
-    size: I64  # branches in all parts of the body, those that only look like one included
+    size: I64  # branches in all parts of the body, those that only look like one included; or UNCOUNTED
     start: I64  # first row of `branch` of each lane; one more than there are lanes
     branch: I64  # those whose callee is asked for, by address
 

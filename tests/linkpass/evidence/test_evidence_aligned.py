@@ -133,6 +133,25 @@ def test_different_callees_in_different_scopes_stay_open(toolchain: Toolchain, t
     assert len(aligned(found)) == (2 if toolchain.compiler == "clang" else 0)  # clang knows one scope only
 
 
+@pytest.mark.parametrize("toolchain", [GCC_LLD_ALONE, LLD_ALONE], ids=str)
+def test_calls_of_imports_through_the_got_spoil_nothing(toolchain: Toolchain, tmp_path: Path) -> None:
+    found, _ = both(
+        tmp_path,
+        toolchain,
+        program("""
+        #pragma GCC visibility push(default)
+        extern "C" int getpid();
+        #pragma GCC visibility pop
+        NOINLINE void cook_apples() { total += getpid(); wash_apples(); total -= getpid(); }
+        NOINLINE void cook_pears() { total += getpid(); wash_pears(); total -= getpid(); }
+        """ + MAIN),
+        "-fno-plt",
+    )  # fmt: skip
+    assert callees_of(APPLES, found) == ["_Z11wash_applesv"]
+    assert callees_of(PEARS, found) == ["_Z10wash_pearsv"]
+    assert len(aligned(found)) == 1
+
+
 def test_a_call_that_the_compiler_says_nothing_of_spoils_the_count(tmp_path: Path) -> None:
     found, _ = both(
         tmp_path,
