@@ -21,7 +21,6 @@ import numpy as np
 
 from icf.aliases import is_abstract, is_cold_part, kin
 from icf.columns import I64, U64
-from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
@@ -32,7 +31,7 @@ from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
 from icf.folds.members import Group, Named, ReportedFunction, group_dies, match
 from icf.folds.original import lost_addresses
-from icf.folds.plain import Plain, ResolvedDies, find_alone, find_plain
+from icf.folds.plain import Plain, find_alone, find_plain
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import Tombstoned, is_unfolded
 from icf.linkers import KeptSymbols
@@ -160,23 +159,23 @@ class FoldFinder:
             return several_symbols
         at = is_in(self.bodies.dwarf_low, union(several_symbols, repeated(self.bodies.dwarf_low)))
         rows = self.bodies.dwarf_rows[at]
-        dies = distinct(self.functions.die[rows])
-        identity = resolve(self.identities.debug, dies)
-        hashes = self.identities.hashes(identity.linkage_name)
+        if self._tombstoned is not None and self._tombstoned.has_any:
+            self.identities.columns(distinct(self.functions.die))  # all are asked for later
+        known = self.identities.columns(distinct(self.functions.die[rows]))
+        has_linkage = (known.linkage_name != 0) & (known.name_hash != 0)
         # One external function, described by several units, is not folded: most shared addresses of gold's
         # output are that. What remains is few enough to be looked at one by one.
-        key = np.where(identity.external & (hashes != 0), hashes, identity.root)
-        row_key = key[np.searchsorted(dies, self.functions.die[rows])]
+        key = np.where(known.external & has_linkage, known.name_hash, known.root)
+        row_key = key[np.searchsorted(known.die, self.functions.die[rows])]
         low = self.functions.low[rows]
         shared = union(several_symbols, repeated(distinct_pairs(low, row_key)[0]))
         rows = rows[is_in(low, shared)]
         self._lost = lost_addresses(self.identities.debug, self.image, self.functions, rows)
-        known = ResolvedDies(dies, identity)
         lost = self._lost if self._knows_kept else None
-        self._plain = find_plain(self.image, self.bodies, self.functions, self.identities, shared, known, lost)
+        self._plain = find_plain(self.image, self.bodies, self.functions, self.identities, shared, lost)
         self._rows = self._plain.rows
-        left = known.only(distinct(self.functions.die[rows[~self._plain.function_taken[rows]]]))
-        self.identities.learn(left.die, left.identity)
+        left = distinct(self.functions.die[rows[~self._plain.function_taken[rows]]])
+        self.identities.learn(self.identities.columns(left))
         return shared
 
     def _named(self, symbol_rows: I64) -> list[Named]:

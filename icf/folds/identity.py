@@ -12,14 +12,15 @@ from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from icf.columns import U64
+from icf.columns import I64, U64, Mask
 from icf.dwarf.columns import COMP_DIR, LANGUAGE, NAME, OFFSET
 from icf.dwarf.constants import DW_LANG_C_names
-from icf.dwarf.dies import Identity, resolve
+from icf.dwarf.dies import resolve
 from icf.dwarf.units import DebugInfo
 from icf.elf.types import source_name
-from icf.sets import distinct
+from icf.sets import distinct, is_in
 from icf.string_kinds import IN_STR, STRING_KIND
 
 
@@ -34,6 +35,24 @@ class Described(NamedTuple):
     from_abstract: bool  # code of an abstract instance: of the function itself, or of a clone that gcc made
 
 
+class Columns(NamedTuple):
+    """What DIEs, ascending, describe; names are references (see `DebugInfo.string`) and hashes (see `icf.strings`)."""
+
+    die: U64
+    linkage_name: U64
+    name: U64
+    external: Mask
+    root: U64
+    decl_line: U64
+    from_abstract: Mask
+    name_hash: U64  # of the linkage name, or else of the name
+    kin_hash: U64
+
+    def rows(self, at: I64 | NDArray[np.intp]) -> Columns:
+        """Return some of them."""
+        return Columns(*(column[at] for column in self))  # type: ignore[arg-type]  # each as it was
+
+
 class Identities:
     """The described functions of one image, read once each."""
 
@@ -43,11 +62,25 @@ class Identities:
         self._known: dict[int, Described] = {}
         self._texts: dict[int, str] = {0: ""}
         self._files: dict[int, str] = {}  # by unit
+        self._columns: Columns | None = None
 
     def forget(self) -> None:
         """Drop what was read; it is read again when it is asked for."""
         self._known.clear()
         self._texts = {0: ""}
+        self._columns = None
+
+    def columns(self, dies: U64) -> Columns:
+        """Return what each of the DIEs, ascending, describes. All that were asked for stay at hand."""
+        known = self._columns
+        fresh = dies if known is None else dies[~is_in(dies, known.die)]
+        if known is None or len(fresh):
+            read = _read_columns(self.debug, fresh)
+            if known is not None:
+                both = Columns(*map(np.concatenate, zip(known, read, strict=True)))  # type: ignore[arg-type]  # as they were
+                read = both.rows(np.argsort(both.die, kind="stable"))
+            self._columns = known = read
+        return known if len(dies) == len(known.die) else known.rows(np.searchsorted(known.die, dies))
 
     def of(self, dies: Iterable[int]) -> list[Described]:
         """Return what each of the DIEs describes, in their order."""
@@ -55,22 +88,15 @@ class Identities:
         unknown = set(dies).difference(self._known)
         if unknown:
             offsets = np.array(sorted(unknown), np.uint64)
-            self.learn(offsets, resolve(self.debug, offsets))
+            self.learn(self.columns(offsets))
         return [self._known[die] for die in dies]
 
-    def learn(self, dies: U64, identity: Identity) -> None:
-        """Remember DIEs whose identities are already known as references."""
-        languages = self.debug.units[self.debug.unit_of(dies), LANGUAGE].tolist()
-        self._read_texts(distinct(np.concatenate([identity.linkage_name, identity.name])))
-        columns = (
-            identity.linkage_name,
-            identity.name,
-            identity.external,
-            identity.root,
-            identity.decl_line,
-            identity.from_abstract,
-        )
-        rows = zip(dies.tolist(), languages, *(column.tolist() for column in columns), strict=True)
+    def learn(self, known: Columns) -> None:
+        """Read the names of these DIEs."""
+        languages = self.debug.units[self.debug.unit_of(known.die), LANGUAGE].tolist()
+        self._read_texts(distinct(np.concatenate([known.linkage_name, known.name])))
+        columns = known.linkage_name, known.name, known.external, known.root, known.decl_line, known.from_abstract
+        rows = zip(known.die.tolist(), languages, *(column.tolist() for column in columns), strict=True)
         for die, language, linkage_reference, name_reference, external, root, line, from_abstract in rows:
             name = self._text(name_reference)
             linkage = self._text(linkage_reference)
@@ -129,3 +155,11 @@ class Identities:
         if text is None:
             text = self._texts[reference] = self.debug.string(reference).decode("utf-8", "surrogateescape")
         return text
+
+
+def _read_columns(debug: DebugInfo, dies: U64) -> Columns:
+    found = resolve(debug, dies)
+    hashes = debug.name_hashes(np.where(found.linkage_name != 0, found.linkage_name, found.name))
+    return Columns(
+        dies, found.linkage_name, found.name, found.external, found.root, found.decl_line, found.from_abstract, *hashes
+    )

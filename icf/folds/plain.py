@@ -22,7 +22,6 @@ import numpy as np
 from icf.columns import I64, U64, Mask
 from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
-from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
@@ -31,17 +30,6 @@ from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.sets import distinct_pairs, is_in, is_one_of, runs
 from icf.strings import hash_table
-
-
-class ResolvedDies(NamedTuple):
-    """DIEs, ascending, and what they describe."""
-
-    die: U64
-    identity: Identity
-
-    def only(self, die: U64) -> ResolvedDies:
-        """Return some of them."""
-        return ResolvedDies(die, self.identity.rows(np.searchsorted(self.die, die)))
 
 
 class Plain(NamedTuple):
@@ -80,14 +68,13 @@ def find_plain(
     functions: Functions,
     identities: Identities,
     shared: U64,
-    known: ResolvedDies,
     lost: frozenset[int] | None,
 ) -> Plain:
     """Return the plain members at shared addresses.
 
-    `known` holds all DIEs there; `lost` those whose address was a tombstone, None if the image does not show that.
+    `lost` are the DIEs there whose address was a tombstone, None if the image does not show that.
     """
-    symbols, dies = _symbols_at(image, bodies, shared), _dies_at(bodies, functions, identities, shared, known)
+    symbols, dies = _symbols_at(image, bodies, shared), _dies_at(bodies, functions, identities, shared)
     symbol_kin, die_kin, kin_count = _number(symbols, dies)
     name_of_kin = np.zeros(kin_count, np.uint64)
     name_of_kin[symbol_kin] = symbols.name_hash
@@ -152,13 +139,14 @@ def find_alone(
     if functions is not None and identities is not None:
         at = is_in(bodies.dwarf_low, vaddrs)
         low, die = distinct_pairs(bodies.dwarf_low[at], functions.die[bodies.dwarf_rows[at]])
-        identity = resolve(identities.debug, die)
-        root, start = identity.root, np.append(np.searchsorted(low, vaddrs), len(low))
+        described, which = np.unique(die, return_inverse=True)
+        known = identities.columns(described).rows(which)
+        root, start = known.root, np.append(np.searchsorted(low, vaddrs), len(low))
         owner = np.repeat(np.arange(len(vaddrs)), np.diff(start))
         hashes = hash_table(image.symbols.strtab, image.symbols.name_offset[symbol])
-        is_named = identities.hashes(identity.linkage_name) == hashes[owner]
+        is_named = (known.linkage_name != 0) & (known.name_hash == hashes[owner])
         linkage = np.zeros(len(vaddrs), np.uint64)
-        linkage[owner[is_named]] = identity.linkage_name[is_named]
+        linkage[owner[is_named]] = known.linkage_name[is_named]
         identities.place_names(names, linkage)
     rows = PlainRows(
         name=names,
@@ -191,19 +179,17 @@ def _symbols_at(image: Image, bodies: Bodies, shared: U64) -> _Symbols:
     )
 
 
-def _dies_at(bodies: Bodies, functions: Functions, identities: Identities, shared: U64, known: ResolvedDies) -> _Dies:
+def _dies_at(bodies: Bodies, functions: Functions, identities: Identities, shared: U64) -> _Dies:
     at = is_in(bodies.dwarf_low, shared)
     rows = bodies.dwarf_rows[at]
     die = functions.die[rows]
-    distinct, inverse = np.unique(die, return_inverse=True)
-    identity = known.only(distinct).identity
+    described, which = np.unique(die, return_inverse=True)
+    known = identities.columns(described)
     debug = identities.debug
-    is_c = is_one_of(debug.units[debug.unit_of(distinct), LANGUAGE], DW_LANG_C_names)
-    reference = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
-    is_linkage = (identity.linkage_name != 0) | is_c
-    name_hash = np.where(is_linkage, identities.hashes(reference), np.uint64(0))
-    columns = identity.root, identity.linkage_name, name_hash, identities.hashes(reference, of_kin=True)
-    return _Dies(bodies.dwarf_low[at], rows, die, *(column[inverse.reshape(-1)] for column in columns))
+    is_c = is_one_of(debug.units[debug.unit_of(described), LANGUAGE], DW_LANG_C_names)
+    name_hash = np.where((known.linkage_name != 0) | is_c, known.name_hash, np.uint64(0))
+    columns = known.root, known.linkage_name, name_hash, known.kin_hash
+    return _Dies(bodies.dwarf_low[at], rows, die, *(column[which] for column in columns))
 
 
 def _number(symbols: _Symbols, dies: _Dies) -> tuple[I64, I64, int]:

@@ -14,7 +14,6 @@ import numpy as np
 from icf.aliases import base_name, kin
 from icf.columns import I64, U64, Mask
 from icf.demangle import demangle
-from icf.dwarf.dies import resolve
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
@@ -164,13 +163,9 @@ class Tombstoned:
 
     @cached_property
     def _by_name(self) -> _Names:
-        dies = distinct(self._functions.die)
-        identity = resolve(self._identities.debug, dies)
-        names = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
-        hashes = self._identities.hashes(names)
-        order = np.argsort(hashes, kind="stable")
-        external, linkage = identity.external[order], identity.linkage_name[order]
-        return _Names(hashes[order], dies[order], identity.root[order], external, linkage)
+        known = self._identities.columns(distinct(self._functions.die))
+        known = known.rows(np.argsort(known.name_hash, kind="stable"))
+        return _Names(known.name_hash, known.die, known.root, known.external, known.linkage_name)
 
 
 def _described_names(member: FoldMember) -> list[str]:

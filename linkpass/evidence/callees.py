@@ -20,7 +20,6 @@ import numpy as np
 
 from icf.aliases import base_name, same_function
 from icf.columns import I64, U64, Mask
-from icf.dwarf.dies import resolve
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
 from icf.sets import distinct, rows_with
@@ -60,20 +59,20 @@ class Callees:
         identities = linked.finder.identities
         assert identities is not None
         self._linked, self._targets, self._dies, self._identities = linked, targets, dies, identities
-        self._identity = resolve(linked.debug, dies)
+        self._known = identities.columns(dies)
         self._described: dict[int, Described] = {}
         self._indexes: dict[int, FoldIndex] = {}
 
     @property
     def is_local(self) -> Mask:
         """Which of them have internal linkage."""
-        return ~self._identity.external
+        return ~self._known.external
 
     def candidates(self) -> Candidates:
         """Return the targets with the declaration or the name of each callee, or with a name of its kin."""
         declarations, names, is_merged = self._targets.declarations, self._targets.names, self._targets.is_merged
         found = []  # callee, target, member, how sure it is
-        for dies in (self._dies, self._identity.root):
+        for dies in (self._dies, self._known.root):
             callee, row = rows_with(declarations.die, dies)
             found.append((callee, declarations.target[row], declarations.member[row], np.full(len(row), _DECLARED)))
         for callees, exact, kin, of_merged in self._names():
@@ -102,20 +101,16 @@ class Callees:
 
     def _names(self) -> list[tuple[I64, U64, U64, bool]]:
         """Return names of callees: which these are, hashes, those of their kin, whether members can have such names."""
-        debug, identity = self._linked.debug, self._identity
-        has_linkage = identity.linkage_name != 0
-        all_of_them = np.arange(len(self._dies))
-        wanted = np.where(has_linkage, identity.linkage_name, identity.name)
-        found = [(all_of_them, *debug.name_hashes(wanted), True)]
-        linked = np.flatnonzero(has_linkage)
-        found.append((linked, *debug.name_hashes(identity.name[linked]), False))
-        unlinked = np.flatnonzero(~has_linkage)
-        texts = [text.decode("utf-8", "surrogateescape") for text in debug.strings(identity.name[unlinked])]
-        builtin = [(at, text) for at, text in zip(unlinked.tolist(), texts, strict=True) if text.startswith(_BUILTIN)]
-        plain = [text.removeprefix(_BUILTIN) for _, text in builtin]
+        known = self._known
+        plain = np.flatnonzero(known.linkage_name == 0)
+        texts = [text.decode("utf-8", "surrogateescape") for text in self._linked.debug.strings(known.name[plain])]
+        builtin = [(at, text) for at, text in zip(plain.tolist(), texts, strict=True) if text.startswith(_BUILTIN)]
+        meant = [text.removeprefix(_BUILTIN) for _, text in builtin]
         at = np.array([at for at, _ in builtin], np.int64)
-        found.append((at, hash_names(plain), hash_names(plain, of_kin=True), False))
-        return found
+        return [
+            (np.arange(len(self._dies)), known.name_hash, known.kin_hash, True),
+            (at, hash_names(meant), hash_names(meant, of_kin=True), False),
+        ]
 
     def settle(self, candidates: Candidates) -> Settled:
         """Read the names of open candidates."""
@@ -145,6 +140,6 @@ class Callees:
 def _is_symbol(callee: Described, symbol: str) -> bool:
     """Return whether a symbol may be that of the callee, or of a clone or variant of it."""
     base = base_name(symbol)
-    if base in (callee.linkage, callee.name, callee.name.removeprefix(_BUILTIN)):
-        return True
-    return bool(callee.linkage) and same_function(base, callee.linkage)
+    if not callee.linkage:
+        return base in (callee.name, callee.name.removeprefix(_BUILTIN))
+    return same_function(base, callee.linkage) or base == callee.linkage.removeprefix(_BUILTIN)  # of C, it is the name

@@ -14,7 +14,6 @@ import numpy as np
 from icf.aliases import WRAP
 from icf.columns import I64, U64
 from icf.dwarf.columns import AT_INSTRUCTION, TAIL_CALL
-from icf.dwarf.dies import resolve
 from icf.dwarf.scan import CallSites
 from icf.elf.types import Machine
 from icf.folds.fold_index import FoldIndex
@@ -109,7 +108,8 @@ class _Roots:
     """The members of all merged bodies by the DIEs that declare them."""
 
     def __init__(self, linked: Linked) -> None:
-        self._debug = linked.debug
+        assert linked.finder.identities is not None
+        self._identities = linked.finder.identities
         columns = MemberColumns([linked.folds[vaddr].members for vaddr in linked.vaddrs.tolist()])
         row, root = columns.roots
         body = np.searchsorted(columns.start, row, side="right") - 1
@@ -124,7 +124,9 @@ class _Roots:
 
     def members_of(self, vaddrs: U64, dies: U64) -> I64:
         """Return the member of each body that a DIE, or the end of its chain of origins, declares; _NONE, _SEVERAL."""
-        pairs = [self._index.find(vaddrs, declared) for declared in (dies, resolve(self._debug, dies).root)]
+        described, which = np.unique(dies, return_inverse=True)
+        roots = self._identities.columns(described).root[which]
+        pairs = [self._index.find(vaddrs, declared) for declared in (dies, roots)]
         lowest = np.minimum(*(self._lowest[pair] for pair in pairs))
         highest = np.maximum(*(self._highest[pair] for pair in pairs))
         return np.where(lowest == highest, lowest, np.where(highest < 0, _NONE, _SEVERAL))
