@@ -10,6 +10,7 @@ is a superset.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,8 @@ from icf.sets import distinct, is_in
 if TYPE_CHECKING:
     from icf.image import AnyImage
 
+JumpsIn = Callable[[U8, int, int], tuple[I64, I64, Mask]]
+_PART_BYTES = 1 << 20  # of code that is looked at together
 _PADDING_BYTES = 8
 
 
@@ -36,32 +39,42 @@ def find_landings(image: AnyImage, starts: U64, ends: U64, parts: U64) -> I64:
     found = [np.empty(0, np.int64)]
     for section in executable_sections(image):
         code = np.frombuffer(section.code, np.uint8)
-        at, target, is_short = _aarch64(code) if image.machine is Machine.AARCH64 else _x86_64(code)
-        at, target = at + section.vaddr, target + section.vaddr
-        row = np.searchsorted(first, target, side="right") - 1
-        rows = np.flatnonzero(row >= 0)
-        rows = rows[(target[rows] > first[row[rows]]) & (target[rows] < last[row[rows]])]
-        rows = rows[(at[rows] < first[row[rows]]) | (at[rows] >= last[row[rows]])]
-        from_row = np.searchsorted(first, at[rows], side="right") - 1
-        is_known = (from_row >= 0) & (at[rows] < last[from_row])
-        found.append(target[rows[~is_short[rows] | ~is_known | is_part[from_row]]])
+        jumps_in: JumpsIn = _aarch64 if image.machine is Machine.AARCH64 else _x86_64
+        for begin in range(0, len(code), _PART_BYTES):
+            at, target, is_short = jumps_in(code, begin, min(begin + _PART_BYTES, len(code)))
+            found.append(_inside(at + section.vaddr, target + section.vaddr, is_short, first, last, is_part))
     return distinct(np.concatenate(found))
 
 
-def _x86_64(code: U8) -> tuple[I64, I64, Mask]:
-    """Return where a `jmp` or `jcc` may be, where it goes, and whether it has 8 bits."""
-    padded = np.append(code, np.zeros(_PADDING_BYTES, np.uint8))
-    short = np.flatnonzero((code == 0xEB) | (code >> 4 == 7))
-    near = np.flatnonzero((code == 0xE9) | (code >> 4 == 8) & (np.append(0, code[:-1]) == 0x0F))
+def _inside(at: I64, target: I64, is_short: Mask, first: I64, last: I64, is_part: Mask) -> I64:
+    """Return the targets of jumps that are inside of a function `first`..`last`, and whose jump is not."""
+    row = np.searchsorted(first, target, side="right") - 1
+    rows = np.flatnonzero(row >= 0)
+    rows = rows[(target[rows] > first[row[rows]]) & (target[rows] < last[row[rows]])]
+    rows = rows[(at[rows] < first[row[rows]]) | (at[rows] >= last[row[rows]])]
+    from_row = np.searchsorted(first, at[rows], side="right") - 1
+    is_known = (from_row >= 0) & (at[rows] < last[from_row])
+    return distinct(target[rows[~is_short[rows] | ~is_known | is_part[from_row]]])
+
+
+def _x86_64(code: U8, begin: int, end: int) -> tuple[I64, I64, Mask]:
+    """Return where in begin..end a `jmp` or `jcc` may be, where it goes, and whether it has 8 bits."""
+    own = code[begin:end]
+    before = code[begin - 1 : end - 1] if begin else np.append(np.uint8(0), own[:-1])
+    padded = np.zeros(len(own) + _PADDING_BYTES, np.uint8)
+    padded[: min(len(padded), len(code) - begin)] = code[begin : end + _PADDING_BYTES]
+    short = np.flatnonzero((own == 0xEB) | (own >> 4 == 7))
+    near = np.flatnonzero((own == 0xE9) | (own >> 4 == 8) & (before == 0x0F))
     words = sum(padded[near + 1 + idx].astype(np.uint32) << np.uint32(8 * idx) for idx in range(4))
     distances = np.asarray(words, np.uint32).view(np.int32).astype(np.int64)
     targets = [short + 2 + padded[short + 1].view(np.int8).astype(np.int64), near + 5 + distances]
-    return np.concatenate([short, near]), np.concatenate(targets), np.arange(len(short) + len(near)) < len(short)
+    is_short = np.arange(len(short) + len(near)) < len(short)
+    return np.concatenate([short, near]) + begin, np.concatenate(targets) + begin, is_short
 
 
-def _aarch64(code: U8) -> tuple[I64, I64, Mask]:
+def _aarch64(code: U8, begin: int, end: int) -> tuple[I64, I64, Mask]:
     """Return the same for AArch64: `b`, `b.cond`, `cbz`, `tbz` and their kind."""
-    words = code[: len(code) // 4 * 4].view("<u4")
+    words = code[begin : begin + (end - begin) // 4 * 4].view("<u4")
     places, targets = [], []
     for mask, value, shift, bits in (
         (0xFC000000, 0x14000000, 0, 26),
@@ -73,4 +86,5 @@ def _aarch64(code: U8) -> tuple[I64, I64, Mask]:
         distance = (words[at].astype(np.int64) >> shift & (1 << bits) - 1) << (64 - bits) >> (64 - bits)
         places.append(4 * at)
         targets.append(4 * (at + distance))
-    return np.concatenate(places), np.concatenate(targets), np.zeros(sum(map(len, places)), np.bool_)
+    is_short = np.zeros(sum(map(len, places)), np.bool_)
+    return np.concatenate(places) + begin, np.concatenate(targets) + begin, is_short

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from icf.image import AnyImage
 
 _DISPLACEMENTS = np.arange(-128, 128)
+_TOGETHER = 1 << 10  # targets
 
 
 def find_short_jumps(image: AnyImage, targets: U64) -> Iterator[tuple[int, int]]:
@@ -31,7 +32,9 @@ def find_short_jumps(image: AnyImage, targets: U64) -> Iterator[tuple[int, int]]
         if low == high:
             continue
         if image.machine is Machine.X86_64:
-            yield from _x86_64(np.frombuffer(contents, np.uint8), section.vaddr, targets[low:high])
+            for first in range(int(low), int(high), _TOGETHER):
+                own = targets[first : min(first + _TOGETHER, int(high))]
+                yield from _x86_64(np.frombuffer(contents, np.uint8), section.vaddr, own)
         else:
             words = np.frombuffer(contents[: len(contents) // 4 * 4], "<u4")
             yield from _aarch64(words, section.vaddr, targets[low:high])
