@@ -25,7 +25,7 @@ from icf.folds.member_columns import MemberColumns
 from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
 from icf.pairs import PairIndex
-from icf.sets import is_in
+from icf.sets import difference, is_in
 from icf.vtables.methods import Methods
 from linkpass.pointer_jumps import PointerJumps
 from linkpass.scanning import Scanning, start_scan
@@ -58,7 +58,6 @@ class Linked:
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
     _body_of_symbol: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # merged; 0 for none
     _member_of_symbol: I64 = field(default_factory=lambda: np.empty(0, np.int64))
-    _alone: dict[int, Members] = field(default_factory=dict)  # of bodies that are not merged
     _by_die: tuple[PairIndex, I64] | None = None  # of bodies and DIEs, and the member of each row
     _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
     _methods: dict[int, Methods] = field(default_factory=dict)
@@ -104,7 +103,6 @@ class Linked:
         self.folds = {vaddr: fold for vaddr, fold in self.folds.items() if len(fold.members) > 1}
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
         self._in_section.clear()
-        self._alone.clear()
         self._methods.clear()
         columns = MemberColumns([self.folds[vaddr].members for vaddr in self.vaddrs.tolist()])
         body: I64 = np.repeat(np.arange(len(self.vaddrs)), np.diff(columns.start))
@@ -131,10 +129,17 @@ class Linked:
         fold = self.folds.get(vaddr)
         if fold is not None:
             return fold.members
-        alone = self._alone.get(vaddr)
-        if alone is None:
-            alone = self._alone[vaddr] = self.finder.members_at(vaddr)
-        return alone
+        return self.finder.members_at(vaddr)
+
+    def columns_of(self, vaddrs: U64) -> MemberColumns:
+        """Return the members of bodies, merged or not."""
+        self.finder.prepare(difference(vaddrs, self.vaddrs))
+        table, rows = self.finder.alone(vaddrs)
+        bodies: list[Members | int] = [
+            row if row >= 0 and vaddr not in self.folds else self.members(vaddr)
+            for vaddr, row in zip(vaddrs.tolist(), rows.tolist(), strict=True)
+        ]
+        return MemberColumns(bodies, table)
 
     def methods(self, vaddr: int) -> Methods:
         """Return the members of a body as methods of classes."""

@@ -37,6 +37,7 @@ from icf.elf.types import (
     source_name,
 )
 from icf.errors import FormatError
+from icf.filebytes import FileBytes
 from icf.strings import share_too_much
 
 if TYPE_CHECKING:
@@ -257,7 +258,9 @@ def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = Fa
             extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
     strings = image.sections[section.link]
     # names are searched as bytes, so bytes are read; a hole of any size would be read, too, and all of it be kept
-    strtab = image.unkept(strings)[:] if strings.size_bytes <= STREAMED_BYTES else image.contents(strings)
+    in_file = image.data.stored_bytes if isinstance(image.data, FileBytes) else 0
+    is_hole = strings.size_bytes > max(in_file, STREAMED_BYTES)
+    strtab = image.contents(strings) if is_hole else image.unkept(strings)[:]
     raw = np.frombuffer(stored, dtype=SYM)
     if share_too_much(strtab, raw["st_name"]):
         raise FormatError(path, section.name, 0, f"names share the {len(strtab)} bytes of {strings.name} too often")

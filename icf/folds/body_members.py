@@ -29,6 +29,7 @@ class PlainRows:
     is_local: Mask
     alone: Mask  # no other function shares its body
     kept: I8
+    str_offset: I64  # of the name in .debug_str, if that is known, or NOWHERE
     start: I64  # first row of `die` and `root` of each member; one more than there are members
     die: U64  # ascending for each member
     root: U64
@@ -39,7 +40,9 @@ class PlainRows:
         name, symbol, dies, kept = self.name[row], int(self.symbol[row]), self.dies(row), int(self.kept[row])
         is_kept, linkage = None if kept == UNKNOWN else kept == KEPT, name if dies else ""
         is_local = bool(self.is_local[row])
-        return FoldMember(name, [], [symbol], dies, self.roots(row), linkage, is_local, is_kept, self.files(row))
+        member = FoldMember(name, [], [symbol], dies, self.roots(row), linkage, is_local, is_kept, self.files(row))
+        member.str_offset = int(self.str_offset[row])
+        return member
 
     def dies(self, row: int) -> list[int]:
         """Return the DIEs of one member."""
@@ -67,6 +70,7 @@ class PlainRows:
         self.is_local = np.concatenate([self.is_local, others.is_local])
         self.alone = np.concatenate([self.alone, others.alone])
         self.kept = np.concatenate([self.kept, others.kept])
+        self.str_offset = np.concatenate([self.str_offset, others.str_offset])
         self.start = np.concatenate([self.start, others.start[1:] + run])
         self.die = np.concatenate([self.die, others.die])
         self.root = np.concatenate([self.root, others.root])
@@ -101,6 +105,7 @@ NO_ROWS = PlainRows(
     np.empty(0, np.bool_),
     np.empty(0, np.bool_),
     np.empty(0, np.int8),
+    np.empty(0, np.int64),
     np.zeros(1, np.int64),
     np.empty(0, np.uint64),
     np.empty(0, np.uint64),

@@ -73,11 +73,6 @@ class FoldFinder:
         if self.identities is not None and functions is not None:
             self._tombstoned = Tombstoned(self.identities, functions, bodies)
 
-    @property
-    def str_offsets(self) -> dict[str, int]:
-        """Linkage names that are in .debug_str, and where."""
-        return self.identities.str_offsets if self.identities is not None else {}
-
     def find(self) -> list[Fold]:
         """Return all merged bodies, by address."""
         folds = [self._fold_at(vaddr) for vaddr in self._shared_addresses().tolist()]

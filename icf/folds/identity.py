@@ -6,9 +6,8 @@ Strings are decoded for the few DIEs that matter; all others are compared by has
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import resolve
 from icf.dwarf.units import DebugInfo
 from icf.elf.types import source_name
+from icf.folds.member import NOWHERE
 from icf.sets import distinct, is_in
 from icf.string_kinds import IN_STR, STRING_KIND
 
@@ -106,12 +106,6 @@ class Identities:
                 linkage = name
             self._known[die] = Described(linkage, name, external, root, line, from_abstract)
 
-    def place_names(self, names: Sequence[str], references: U64) -> None:
-        """Remember where linkage names are in .debug_str: a reference for each, or 0."""
-        offsets = (references & np.uint64((1 << STRING_KIND) - 1)).tolist()
-        are_there = references >> np.uint64(STRING_KIND) == IN_STR
-        self.str_offsets.update(compress(zip(names, offsets, strict=True), are_there.tolist()))
-
     def hashes(self, references: U64, *, of_kin: bool = False) -> U64:
         """Return a hash of each referenced string, or of its kin (see `aliases.kin`); 0 for none."""
         return self.debug.string_hashes(references, of_kin=of_kin)
@@ -155,6 +149,12 @@ class Identities:
         if text is None:
             text = self._texts[reference] = self.debug.string(reference).decode("utf-8", "surrogateescape")
         return text
+
+
+def offsets_in_debug_str(references: U64) -> I64:
+    """Return where names are in .debug_str, NOWHERE for those that are not there."""
+    offsets = (references & np.uint64((1 << STRING_KIND) - 1)).astype(np.int64)
+    return np.where(references >> np.uint64(STRING_KIND) == IN_STR, offsets, NOWHERE)
 
 
 def _read_columns(debug: DebugInfo, dies: U64) -> Columns:

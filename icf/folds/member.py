@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+NOWHERE = -1  # in place of an offset
+
 
 @dataclass(slots=True)
 class FoldMember:
@@ -19,6 +21,7 @@ class FoldMember:
     kept: bool | None = None  # None: not known
     files: frozenset[str] = frozenset()  # source files of its local symbols
     nameless: bool = False  # `name` is not a linkage name: the image has none
+    str_offset: int = NOWHERE  # of `name` in .debug_str, if that is known
 
     @property
     def die(self) -> int:

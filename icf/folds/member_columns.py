@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.columns import I8, I64, U64, Mask
-from icf.folds.body_members import KEPT, NO_ROWS, REMOVED, UNKNOWN, Members
-from icf.folds.member import FoldMember
+from icf.folds.body_members import KEPT, NO_ROWS, REMOVED, UNKNOWN, Members, PlainRows
+from icf.folds.member import NOWHERE, FoldMember
 from icf.sets import rows_of_runs
 
 _KEPT = {None: UNKNOWN, False: REMOVED, True: KEPT}
@@ -22,30 +22,43 @@ Pairs = tuple[I64, U64]  # a row, and a value of it
 class MemberColumns:
     """Makes columns of members that may be rows of columns already."""
 
-    def __init__(self, bodies: Sequence[Members]) -> None:
-        self._bodies = bodies
-        self.start: I64 = np.cumsum([0, *map(len, bodies)])  # first row of each body; one more than there are bodies
-        self._plain = next((members.plain for members in bodies if members.plain is not NO_ROWS), NO_ROWS)
-        self._entries = list(chain.from_iterable(members.entries for members in bodies))
-        self._objects = [(row, entry) for row, entry in enumerate(self._entries) if not isinstance(entry, int)]
-        is_plain = np.ones(len(self._entries), np.bool_)
-        is_plain[[row for row, _ in self._objects]] = False
-        self._rows = np.flatnonzero(is_plain)
-        self._plain_rows = np.array([entry for entry in self._entries if isinstance(entry, int)], np.int64)
+    def __init__(self, bodies: Sequence[Members | int], plain: PlainRows = NO_ROWS) -> None:
+        """Take the members of bodies; of a body with one member, which is plain, its row of `plain` is enough."""
+        of_bodies = [(body,) if isinstance(body, int) else body.entries for body in bodies]
+        self.start: I64 = np.cumsum([0, *map(len, of_bodies)])  # first row of each body; one more than there are bodies
+        others = (body.plain for body in bodies if not isinstance(body, int) and body.plain is not NO_ROWS)
+        self._plain = plain if plain is not NO_ROWS else next(others, NO_ROWS)
+        entries = list(chain.from_iterable(of_bodies))
+        row_of = np.array([entry if isinstance(entry, int) else -1 for entry in entries], np.int64)
+        self._rows = np.flatnonzero(row_of >= 0)
+        self._plain_rows = row_of[self._rows]
+        self._objects = {row: entry for row, entry in enumerate(entries) if not isinstance(entry, int)}
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return int(self.start[-1])
 
     def member(self, row: int) -> FoldMember:
-        """Return a member as an object."""
-        body = int(np.searchsorted(self.start, row, side="right")) - 1
-        return self._bodies[body][row - int(self.start[body])]
+        """Return a member as an object, to be read only."""
+        found = self._objects.get(row)
+        return self._plain.member(int(self._plain_rows[np.searchsorted(self._rows, row)])) if found is None else found
 
     @property
     def names(self) -> list[str]:
         """The name of each member."""
         known = self._plain.name
-        return [known[entry] if isinstance(entry, int) else entry.name for entry in self._entries]
+        found = [""] * len(self)
+        for row, entry in zip(self._rows.tolist(), self._plain_rows.tolist(), strict=True):
+            found[row] = known[entry]
+        for row, member in self._objects.items():
+            found[row] = member.name
+        return found
+
+    @property
+    def str_offsets(self) -> tuple[I64, I64]:
+        """The members whose name is in .debug_str, and where; others may be there, too."""
+        offset = self._column(self._plain.str_offset[self._plain_rows], lambda member: member.str_offset)
+        rows = np.flatnonzero(offset != NOWHERE)
+        return rows, offset[rows]
 
     @property
     def symbol_of_plain(self) -> Pairs:
@@ -55,12 +68,12 @@ class MemberColumns:
     @property
     def names_of_others(self) -> list[tuple[int, str]]:
         """The linkage names of all other members, each with its row."""
-        return [(row, name) for row, member in self._objects for name in member.names]
+        return [(row, name) for row, member in self._objects.items() for name in member.names]
 
     @property
     def aliases(self) -> list[tuple[int, str]]:
         """The other names of members, each with its row."""
-        return [(row, alias) for row, member in self._objects for alias in member.aliases]
+        return [(row, alias) for row, member in self._objects.items() for alias in member.aliases]
 
     @property
     def die(self) -> U64:
@@ -110,10 +123,10 @@ class MemberColumns:
     def _column(self, of_plain: NDArray[Scalar], of_object: Callable[[FoldMember], int | None]) -> NDArray[Scalar]:
         column = np.empty(len(self), of_plain.dtype)
         column[self._rows] = of_plain
-        column[[row for row, _ in self._objects]] = [of_object(member) for _, member in self._objects]
+        column[list(self._objects)] = [of_object(member) for member in self._objects.values()]
         return column
 
     def _pairs(self, count: I64, of_plain: U64, of_object: Callable[[FoldMember], Iterable[int]]) -> Pairs:
-        others = [(row, value) for row, member in self._objects for value in of_object(member)]
+        others = [(row, value) for row, member in self._objects.items() for value in of_object(member)]
         rows = np.concatenate([np.repeat(self._rows, count), np.array([row for row, _ in others], np.int64)])
         return rows, np.concatenate([of_plain, np.array([value for _, value in others], np.uint64)])

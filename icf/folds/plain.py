@@ -27,7 +27,7 @@ from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.folds.body_members import KEPT, REMOVED, UNKNOWN, PlainRows
 from icf.folds.functions import Bodies
-from icf.folds.identity import Identities
+from icf.folds.identity import Identities, offsets_in_debug_str
 from icf.sets import distinct_pairs, is_in, is_one_of, runs
 from icf.strings import hash_table
 
@@ -103,7 +103,6 @@ def find_plain(
     names = image.symbols.names(symbols.row[own_symbols])
     linkage = np.zeros(len(names), np.uint64)
     linkage[described] = dies.linkage[own_dies[end[described] - 1]]
-    identities.place_names(names, linkage)
     kept = np.full(len(names), UNKNOWN, np.int8)
     if lost is not None and len(described):
         is_kept = np.logical_or.reduceat(~is_in(die, np.array(list(lost), np.uint64)), start[described])
@@ -115,6 +114,7 @@ def find_plain(
         is_local=is_local[symbol_kin[own_symbols]],
         alone=np.zeros(len(names), np.bool_),
         kept=kept,
+        str_offset=offsets_in_debug_str(linkage),
         start=np.append(start, len(die)),
         die=die,
         root=dies.root[own_dies],
@@ -136,6 +136,7 @@ def find_alone(
     vaddrs, symbol = vaddrs[is_one], bodies.symbol_rows[first[is_one]]
     names = image.symbols.names(symbol)
     start, die, root = np.zeros(len(vaddrs) + 1, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64)
+    linkage = np.zeros(len(vaddrs), np.uint64)
     if functions is not None and identities is not None:
         at = is_in(bodies.dwarf_low, vaddrs)
         low, die = distinct_pairs(bodies.dwarf_low[at], functions.die[bodies.dwarf_rows[at]])
@@ -145,15 +146,14 @@ def find_alone(
         owner = np.repeat(np.arange(len(vaddrs)), np.diff(start))
         hashes = hash_table(image.symbols.strtab, image.symbols.name_offset[symbol])
         is_named = (known.linkage_name != 0) & (known.name_hash == hashes[owner])
-        linkage = np.zeros(len(vaddrs), np.uint64)
         linkage[owner[is_named]] = known.linkage_name[is_named]
-        identities.place_names(names, linkage)
     rows = PlainRows(
         name=names,
         symbol=symbol,
         is_local=image.symbols.bind[symbol] == STB_LOCAL,
         alone=np.ones(len(names), np.bool_),
         kept=np.full(len(names), UNKNOWN, np.int8),
+        str_offset=offsets_in_debug_str(linkage),
         start=start,
         die=die,
         root=root,

@@ -19,7 +19,7 @@ from icf.elf.image import Image
 from icf.elf.symbols import Symbols
 from icf.folds.body_members import PlainRows
 from icf.folds.functions import Bodies
-from icf.folds.identity import Identities
+from icf.folds.identity import Identities, offsets_in_debug_str
 from icf.folds.member import FoldMember
 from icf.sets import distinct, is_in, rows_with, runs
 from icf.strings import hash_names, hash_table
@@ -102,7 +102,7 @@ class Tombstoned:
         at, last, counts = at[is_one], found[end[is_one] - 1], (end - first)[is_one]
         keep = np.repeat(is_one, end - first)
         table.add_dies(rows[at], counts, self._by_name.die[found[keep]], roots[keep])
-        self._identities.place_names([table.name[row] for row in rows[at].tolist()], self._by_name.linkage[last])
+        table.str_offset[rows[at]] = offsets_in_debug_str(self._by_name.linkage[last])
 
     def _lost_rows(self, names: set[str]) -> dict[str, list[int]]:
         """Return the rows of `_by_name` of each name whose DIEs are tombstoned."""

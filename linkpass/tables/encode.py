@@ -16,6 +16,7 @@ from icf.aliases import is_cold_part
 from icf.columns import U8, U64
 from icf.dwarf.columns import END, OFFSET
 from icf.folds.member import FoldMember
+from icf.folds.member_columns import MemberColumns
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, ImageFlag
 from icf.sets import distinct
 from icf.tables.dcall import DirectCalls, encode_dcall
@@ -130,7 +131,7 @@ def build_tables(
     columns = _columns(
         linked, rows, _class_flags(linked, rows, marks, incomplete), rows.flags(marks, declared),
         tail_calls(collected, rows), reach.pointers, virtual, objects,
-        dict(zip(points, synthetic.vtable_dies, strict=True)), {} if apart else linked.finder.str_offsets,
+        dict(zip(points, synthetic.vtable_dies, strict=True)), {} if apart else _str_offsets(linked, rows.members),
     )  # fmt: skip
 
     units = linked.debug.own_units
@@ -237,6 +238,17 @@ def _columns(
         object_type=np.array([row.type for row in typed], np.uint64),
         vcall_object=np.empty(0, np.uint64),
     )
+
+
+def _str_offsets(linked: Linked, members: MemberColumns) -> dict[str, int]:
+    """Return where names of functions are in .debug_str."""
+    identities = linked.finder.identities
+    found = {} if identities is None else dict(identities.str_offsets)
+    names = members.names
+    found.update(
+        (names[row], offset) for row, offset in zip(*(each.tolist() for each in members.str_offsets), strict=True)
+    )
+    return found
 
 
 def _with_callbacks(columns: IcfColumns, callbacks: Sequence[Callback], rows: Rows) -> IcfColumns:

@@ -17,7 +17,6 @@ from icf.columns import I32, I64, U8, U64
 from icf.folds.body_members import KEPT
 from icf.folds.member_columns import MemberColumns
 from icf.model import ALL_MEMBERS, MemberFlag
-from icf.sets import difference
 from linkpass.linked import Linked, Place
 from linkpass.pointers.address_taken import Marks
 
@@ -36,8 +35,7 @@ class Rows(NamedTuple):
         """Return the members of the bodies `listed`, then those of the bodies of callers that are not among them."""
         classes = sorted(listed)
         vaddrs = [*classes, *sorted(set(callers).difference(classes))]
-        linked.finder.prepare(difference(np.array(vaddrs, np.uint64), linked.vaddrs))
-        members = MemberColumns([linked.members(vaddr) for vaddr in vaddrs])
+        members = linked.columns_of(np.array(vaddrs, np.uint64))
         die = members.die
         die[die >= len(linked.debug.info)] = 0  # of a split unit
         return cls(len(classes), np.array(vaddrs, np.uint64), members.start, members, die)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from icf.folds.body_members import KEPT, REMOVED, UNKNOWN, Members, PlainRows
-from icf.folds.member import FoldMember
+from icf.folds.member import NOWHERE, FoldMember
 from icf.folds.member_columns import MemberColumns
 
 ROWS = PlainRows(
@@ -17,6 +17,7 @@ ROWS = PlainRows(
     is_local=np.array([False, True, False]),
     alone=np.zeros(3, np.bool_),
     kept=np.array([KEPT, REMOVED, UNKNOWN], np.int8),
+    str_offset=np.array([3, NOWHERE, 8]),
     start=np.array([0, 2, 3, 4]),
     die=np.array([0x20, 0x30, 0x40, 0x50], np.uint64),
     root=np.array([0x10, 0x30, 0x11, 0x50], np.uint64),
@@ -36,12 +37,12 @@ def shown(columns: MemberColumns) -> dict[str, Any]:
     return {"names": columns.names, "aliases": columns.aliases} | pairs | plain
 
 
-PAIRS = ("symbols", "dies", "roots")
+PAIRS = ("symbols", "dies", "roots", "str_offsets")
 
 
 def test_a_row_becomes_the_object_that_it_describes() -> None:
     assert list(Members([0, 1], ROWS)) == [
-        FoldMember("pears", [], [7], [0x20, 0x30], {0x10, 0x20, 0x30}, "pears", False, True),
+        FoldMember("pears", [], [7], [0x20, 0x30], {0x10, 0x20, 0x30}, "pears", False, True, str_offset=3),
         FoldMember("apples", [], [5], [0x40], {0x11, 0x40}, "apples", True, False, frozenset({"5-40.c"})),
     ]
 
@@ -54,6 +55,7 @@ def test_columns_are_the_same_of_rows_and_of_objects() -> None:
     assert of_rows == shown(MemberColumns(touched))
     assert of_rows["names"] == ["pears", "apples", "bananas", "figs()", "plums"]
     assert of_rows["die"] == [0x20, 0x40, 0, 0x60, 0x50]
+    assert of_rows["str_offsets"] == [(0, 3), (4, 8)]
     assert of_rows["roots"][:3] == [(0, 0x10), (0, 0x20), (0, 0x30)]
     assert [members.names for members in made] == [members.names for members in touched]
 
@@ -95,7 +97,7 @@ def test_rows_without_a_die_have_columns_of_their_own_and_get_dies_later() -> No
     columns = MemberColumns([members])
     assert columns.die.tolist() == [0, 0x40, 0]
     assert members.rows_without_die() == [0, 2]
-    assert table.member(2) == FoldMember("plums", [], [9])
+    assert table.member(2) == FoldMember("plums", [], [9], str_offset=8)
     table.add_dies(np.array([0, 2]), np.array([1, 2]), np.array([5, 6, 7], np.uint64), np.array([4, 6, 6], np.uint64))
     assert columns.die.tolist() == [5, 0x40, 6]
     assert [members.dies_of(idx) for idx in range(3)] == [[5], [0x40], [6, 7]]

@@ -203,6 +203,7 @@ def test_a_row_stays_one_unless_something_else_at_the_body_may_belong_to_it() ->
         is_local=np.zeros(3, np.bool_),
         alone=np.zeros(3, np.bool_),
         kept=np.full(3, -1, np.int8),
+        str_offset=np.full(3, -1),
         start=np.array([0, 1, 2, 2]),
         die=np.array([0x10, 0x20], np.uint64),
         root=np.array([0x10, 0x20], np.uint64),
