@@ -13,6 +13,7 @@ usually one function that many units contain.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class FoldFinder:
         self._lost: frozenset[int] = frozenset()
         self._plain: Plain | None = None
         self._rows = NO_ROWS  # of all plain members
-        self._alone: dict[int, int] = {}  # body -> row
+        self._alone, self._row_of_alone = np.empty(0, np.uint64), np.empty(0, np.int64)  # bodies, and their rows
         self._tombstoned: Tombstoned | None = None
         if self.identities is not None and functions is not None:
             self._tombstoned = Tombstoned(self.identities, functions, bodies)
@@ -93,25 +94,33 @@ class FoldFinder:
 
     def prepare(self, vaddrs: U64) -> None:
         """Read all that `members_at` needs for these bodies: together this is much cheaper."""
-        vaddrs = difference(vaddrs, np.fromiter(self._alone, np.uint64))
+        vaddrs = difference(vaddrs, self._alone)
         found, bodies = find_alone(self.image, self.bodies, self.functions, self.identities, vaddrs)
         if self._rows is NO_ROWS:
             self._rows, first = found, 0
         else:
             first = self._rows.append(found)
-        self._alone.update(zip(bodies.tolist(), range(first, first + len(bodies)), strict=True))
+        known = np.append(self._alone, bodies)
+        order = np.argsort(known, kind="stable")
+        rows = np.append(self._row_of_alone, np.arange(first, first + len(bodies)))
+        self._alone, self._row_of_alone = known[order], rows[order]
         if self.identities is not None and self.functions is not None:
             rows = self.bodies.dwarf_rows[is_in(self.bodies.dwarf_low, difference(vaddrs, bodies))]
             self.identities.of(distinct(self.functions.die[rows]).tolist())
 
     def alone(self, vaddrs: U64) -> tuple[PlainRows, I64]:
         """Return the rows of the functions that have these bodies alone, -1 where that is not a row (`prepare`)."""
-        return self._rows, np.array([self._alone.get(vaddr, -1) for vaddr in vaddrs.tolist()], np.int64)
+        if not len(self._alone):
+            return self._rows, np.full(len(vaddrs), -1)
+        at = np.minimum(np.searchsorted(self._alone, vaddrs), len(self._alone) - 1)
+        return self._rows, np.where(self._alone[at] == vaddrs, self._row_of_alone[at], -1)
 
     def members_at(self, vaddr: int) -> Members:
         """Return the one source function at a body that is not merged: all symbols and DIEs there are its own."""
-        row = self._alone.get(vaddr)
-        return Members([self._member_at(vaddr)]) if row is None else Members([row], self._rows)
+        at = bisect_left(self._alone.data, vaddr)
+        if at == len(self._alone) or self._alone[at] != vaddr:
+            return Members([self._member_at(vaddr)])
+        return Members([int(self._row_of_alone[at])], self._rows)
 
     def _member_at(self, vaddr: int) -> FoldMember:
         named = self._named(self.bodies.symbols_at(vaddr))
