@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from icf.columns import I8, I64, U64, Mask
 from icf.folds.body_members import KEPT, NO_ROWS, REMOVED, UNKNOWN, Members, PlainRows
-from icf.folds.member import NOWHERE, FoldMember
+from icf.folds.member import FoldMember
 from icf.sets import rows_of_runs
 
 _KEPT = {None: UNKNOWN, False: REMOVED, True: KEPT}
@@ -54,11 +54,9 @@ class MemberColumns:
         return found
 
     @property
-    def str_offsets(self) -> tuple[I64, I64]:
-        """The members whose name is in .debug_str, and where; others may be there, too."""
-        offset = self._column(self._plain.str_offset[self._plain_rows], lambda member: member.str_offset)
-        rows = np.flatnonzero(offset != NOWHERE)
-        return rows, offset[rows]
+    def str_offset(self) -> I64:
+        """Where the name of each member is in .debug_str, or NOWHERE; it may be there all the same."""
+        return self._column(self._plain.str_offset[self._plain_rows], lambda member: member.str_offset)
 
     @property
     def symbol_of_plain(self) -> Pairs:

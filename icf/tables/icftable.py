@@ -473,25 +473,38 @@ def _read_header(reader: Reader) -> IcfHeader:
     return IcfHeader(version, address_size, ImageFlag(image_flags), code_digest if any(code_digest) else b"")
 
 
-def place_names(names: Sequence[str], debug_str_offsets: Mapping[str, int]) -> tuple[U64, bytes]:
-    """Return the offset of each name in the final name space, and its pool, where each name is once."""
+def place_names(names: Sequence[str], in_debug_str: I64) -> tuple[U64, bytes]:
+    """Return the offset of each name in the final name space, and its pool.
+
+    Names are in the pool once, but for those whose offset in .debug_str is known: `in_debug_str`, else -1.
+    """
+    others = np.flatnonzero(in_debug_str < 0).tolist()
+    shared: dict[str, int] = {}
+    if others:
+        wanted = {names[at] for at in others}
+        for at in np.flatnonzero(in_debug_str >= 0).tolist():
+            if names[at] in wanted:
+                shared[names[at]] = int(in_debug_str[at])
     pool = bytearray()
     placed: dict[str, int] = {}
-    shared: dict[str, int] = {}
-    for name in names:
-        if name in placed or name in shared:
+    found = in_debug_str.copy()
+    in_pool = []
+    for at in others:
+        name = names[at]
+        if name in shared:
+            found[at] = shared[name]
             continue
-        in_debug_str = debug_str_offsets.get(name)
-        if in_debug_str is not None:
-            shared[name] = in_debug_str
-        else:
+        if name not in placed:
             raw = name.encode("utf-8", "surrogateescape")
             if 0 in raw:
                 raise ValueError(f"name {name!r} contains a NUL")
             placed[name] = len(pool)
             pool += raw + b"\0"
-    placed.update((name, len(pool) + offset) for name, offset in shared.items())
-    return np.array([placed[name] for name in names], np.uint64), bytes(pool)
+        found[at] = placed[name]
+        in_pool.append(at)
+    is_shared = np.ones(len(names), np.bool_)
+    is_shared[in_pool] = False
+    return (found + is_shared * len(pool)).astype(np.uint64), bytes(pool)
 
 
 def _place_names_again(columns: IcfColumns, debug_str_offsets: Mapping[str, int]) -> tuple[U64, U64, bytes]:
@@ -501,7 +514,8 @@ def _place_names_again(columns: IcfColumns, debug_str_offsets: Mapping[str, int]
     by_first_use = np.argsort(first_use)
     final = np.empty(len(first_use), np.uint64)
     names = [columns.name(int(offset)) for offset in offsets[first_use[by_first_use]]]
-    final[by_first_use], pool = place_names(names, debug_str_offsets)
+    in_debug_str = np.array([debug_str_offsets.get(name, -1) for name in names], np.int64)
+    final[by_first_use], pool = place_names(names, in_debug_str)
     result = final[inverse.reshape(-1)]
     member_count = len(columns.member_name)
     return result[:member_count], result[member_count:], pool

@@ -7,16 +7,15 @@ Everything is sorted by address before it is written, so the same input makes th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from icf.aliases import is_cold_part
-from icf.columns import U8, U64
+from icf.columns import I64, U8, U64
 from icf.dwarf.columns import END, OFFSET
-from icf.folds.member import FoldMember
-from icf.folds.member_columns import MemberColumns
+from icf.folds.member import NOWHERE, FoldMember
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, ImageFlag
 from icf.sets import distinct
 from icf.tables.dcall import DirectCalls, encode_dcall
@@ -131,7 +130,7 @@ def build_tables(
     columns = _columns(
         linked, rows, _class_flags(linked, rows, marks, incomplete), rows.flags(marks, declared),
         tail_calls(collected, rows), reach.pointers, virtual, objects,
-        dict(zip(points, synthetic.vtable_dies, strict=True)), {} if apart else _str_offsets(linked, rows.members),
+        dict(zip(points, synthetic.vtable_dies, strict=True)), apart=apart,
     )  # fmt: skip
 
     units = linked.debug.own_units
@@ -188,12 +187,14 @@ def _columns(
     virtual: Virtual,
     objects: ObjectTypes,
     die_of_vtable: dict[int, int],
-    str_offsets: Mapping[str, int],
+    *,
+    apart: bool,
 ) -> IcfColumns:
-    """Return the columns of the table; names at one of `str_offsets` are those of .debug_str."""
+    """Return the columns of the table; `apart` from .debug_str, it has all names itself."""
     names = rows.members.names[: rows.listed_count]
     aliases = [(row, alias) for row, alias in rows.members.aliases if row < rows.listed_count]
-    name, pool = place_names([*names, *(alias for _, alias in aliases)], str_offsets)
+    texts = [*names, *(alias for _, alias in aliases)]
+    name, pool = place_names(texts, np.full(len(texts), NOWHERE) if apart else _in_debug_str(linked, rows, texts))
     bodies = linked.bodies
     class_end = bodies.end[np.searchsorted(bodies.start, rows.class_vaddr)]
     entries = sorted(virtual.entries)
@@ -240,14 +241,14 @@ def _columns(
     )
 
 
-def _str_offsets(linked: Linked, members: MemberColumns) -> dict[str, int]:
-    """Return where names of functions are in .debug_str."""
-    identities = linked.finder.identities
-    found = {} if identities is None else dict(identities.str_offsets)
-    names = members.names
-    found.update(
-        (names[row], offset) for row, offset in zip(*(each.tolist() for each in members.str_offsets), strict=True)
-    )
+def _in_debug_str(linked: Linked, rows: Rows, texts: list[str]) -> I64:
+    """Return where names are in .debug_str, those of listed members first; NOWHERE where that is not known."""
+    found = np.full(len(texts), NOWHERE)
+    found[: rows.listed_count] = rows.members.str_offset[: rows.listed_count]
+    if linked.finder.identities is not None:
+        known = linked.finder.identities.str_offsets
+        left = np.flatnonzero(found == NOWHERE)
+        found[left] = [known.get(texts[at], NOWHERE) for at in left.tolist()]
     return found
 
 
