@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from icf.aliases import WRAP
 from icf.columns import I64, U64
 from icf.dwarf.columns import AT_INSTRUCTION, TAIL_CALL
 from icf.dwarf.scan import CallSites
@@ -26,6 +25,7 @@ from icf.tables.dcall import DirectCalls
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
 from linkpass.evidence.slots import Slots
+from linkpass.evidence.wrapping import wrapping_names
 from linkpass.linked import Linked
 
 _NONE, _SEVERAL = -1, -2  # in place of a member
@@ -111,6 +111,9 @@ class _Roots:
         assert linked.finder.identities is not None
         self._identities = linked.finder.identities
         columns = MemberColumns([linked.folds[vaddr].members for vaddr in linked.vaddrs.tolist()])
+        wrapping = [row for row, _ in wrapping_names(columns, linked.image.symbols)]
+        # bodies with a member whose name is that of another function in the objects
+        self.wrapping: U64 = linked.vaddrs[np.searchsorted(columns.start, wrapping, side="right") - 1]
         row, root = columns.roots
         body = np.searchsorted(columns.start, row, side="right") - 1
         order = np.lexsort((row, root, body))
@@ -153,8 +156,9 @@ class _Callees:
         vaddr, die = targets[order], origins[order]
         is_first = np.append(True, (vaddr[1:] != vaddr[:-1]) | (die[1:] != die[:-1]))[: len(order)]
         vaddr, die = vaddr[is_first], die[is_first]
-        members = _Roots(self._linked).members_of(vaddr, die)
-        unknown = np.flatnonzero((members == _NONE) | is_in(vaddr, self._wrapping()))
+        roots = _Roots(self._linked)
+        members = roots.members_of(vaddr, die)
+        unknown = np.flatnonzero((members == _NONE) | is_in(vaddr, roots.wrapping))
         self._learn(die[unknown])
         members[unknown] = list(map(self._member, vaddr[unknown].tolist(), die[unknown].tolist()))
         found[rows[order]] = members[np.cumsum(is_first) - 1]
@@ -166,14 +170,6 @@ class _Callees:
         assert identities is not None
         known = distinct(origins).tolist()
         self._described = dict(zip(known, identities.of(known), strict=True))
-
-    def _wrapping(self) -> U64:
-        """Return the bodies with a member whose name is that of another function in the objects (--wrap)."""
-        folds = self._linked.folds.values()
-        named = [
-            fold.vaddr for fold in folds if any(name.startswith(WRAP) for own in fold.members.names for name in own)
-        ]
-        return np.array(named, np.uint64)
 
     def _member(self, target: int, origin: int) -> int:
         index = self._indexes.get(target)

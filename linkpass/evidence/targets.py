@@ -11,7 +11,6 @@ by their row.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from icf.columns import I64, U64, Mask
 from icf.folds.member_columns import MemberColumns
 from icf.sets import difference, is_in, rows_of_runs
 from icf.strings import hash_names, hash_table
+from linkpass.evidence.wrapping import wrapping_names
 from linkpass.linked import Linked, Place
 
 
@@ -91,12 +91,8 @@ class Targets:
         self._declared.append((dies, target[rows], member[rows]))
         rows, symbols = columns.symbol_of_plain
         self._add_symbols(target[rows], member[rows], symbols.astype(np.int64))
-        others = columns.names_of_others
-        self._add_texts((int(target[row]), int(member[row]), name) for row, name in others)
-        wrapping = [(row, name) for row, name in others if name.startswith(WRAP)]
-        if re.search(WRAP.encode(), self._symbols.strtab):
-            names = zip(rows.tolist(), self._symbols.names(symbols.tolist()), strict=True)
-            wrapping += [(row, name) for row, name in names if name.startswith(WRAP)]
+        self._add_texts((int(target[row]), int(member[row]), name) for row, name in columns.names_of_others)
+        wrapping = wrapping_names(columns, self._symbols)
         self._add_texts((int(target[row]), int(member[row]), name.removeprefix(WRAP)) for row, name in wrapping)
         self.is_wrapping[target[[row for row, _ in wrapping]]] = True
 
@@ -115,7 +111,7 @@ class Targets:
         for die in (table.die[at], table.root[at]):
             self._declared.append((die, alone[run], np.zeros(len(at), np.int64)))
         self._add_symbols(alone, np.zeros(len(alone), np.int64), table.symbol[row])
-        if re.search(b"@", self._symbols.strtab):
+        if self._symbols.mentions(b"@"):
             names = zip(alone.tolist(), self._symbols.names(table.symbol[row].tolist()), strict=True)
             self._add_texts((target, 0, name.partition("@")[0]) for target, name in names if "@" in name)
         for target in difference(left, alone).tolist():
