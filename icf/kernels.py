@@ -33,6 +33,7 @@ KERNELS = (
     "icf.pdb._lines",
     "icf.pdb._symbols",
     "icf.tables._leb",
+    "icf.vtables._methods",
     "unwind.arrow._spread",
     "unwind.readers.perf_data._samples",
     "unwind.resolve._follow",

@@ -15,6 +15,7 @@ import numpy as np
 from icf.columns import I64, U32, U64
 from icf.dwarf.scan import CallSites, Functions
 from icf.dwarf.units import DebugInfo
+from icf.dwarf.virtual import VirtualDies
 from icf.elf.image import Image
 from icf.elf.types import STB_GLOBAL
 from icf.folds.body_members import Members
@@ -26,7 +27,6 @@ from icf.folds.reported import Reported, read_report
 from icf.folds.unseen import find_undescribed
 from icf.pairs import PairIndex
 from icf.sets import difference, is_in
-from icf.vtables.methods import Methods
 from linkpass.pointer_jumps import PointerJumps
 from linkpass.scanning import Scanning, start_scan
 
@@ -54,13 +54,13 @@ class Linked:
     pointers: Callable[[], PointerJumps]  # waits for them: another thread may be finding them
     folds: dict[int, Fold]  # merged bodies by address
     undescribed: frozenset[int]  # bodies that local functions may share without a trace
+    virtual_dies: VirtualDies
     bare: U64  # DIEs of local functions without code (icf.dwarf.scan)
     vaddrs: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # of the merged bodies, ascending
     _body_of_symbol: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # merged; 0 for none
     _member_of_symbol: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     _by_die: tuple[PairIndex, I64] | None = None  # of bodies and DIEs, and the member of each row
     _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
-    _methods: dict[int, Methods] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -90,6 +90,7 @@ class Linked:
             scanning.pointers,
             {fold.vaddr: fold for fold in finder.find()},
             find_undescribed(image, finder, scan) if not reported.given else frozenset(),
+            VirtualDies(scanning.debug),
             scan.bare,
         )
         linked.index()
@@ -103,7 +104,6 @@ class Linked:
         self.folds = {vaddr: fold for vaddr, fold in self.folds.items() if len(fold.members) > 1}
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
         self._in_section.clear()
-        self._methods.clear()
         columns = MemberColumns([self.folds[vaddr].members for vaddr in self.vaddrs.tolist()])
         body: I64 = np.repeat(np.arange(len(self.vaddrs)), np.diff(columns.start))
         member: I64 = np.arange(len(columns)) - columns.start[body]
@@ -140,13 +140,6 @@ class Linked:
             for vaddr, row in zip(vaddrs.tolist(), rows.tolist(), strict=True)
         ]
         return MemberColumns(bodies, table)
-
-    def methods(self, vaddr: int) -> Methods:
-        """Return the members of a body as methods of classes."""
-        found = self._methods.get(vaddr)
-        if found is None:
-            found = self._methods[vaddr] = Methods(self.members(vaddr).names)
-        return found
 
     def member(self, place: Place) -> FoldMember:
         """Return the member at a place."""

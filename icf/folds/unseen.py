@@ -24,7 +24,7 @@ STT_FILE symbol among others that have one (assembly without .file) when all of 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -49,7 +49,6 @@ from icf.linkers import KeptSymbols
 from icf.sets import difference, distinct, is_in, union
 from icf.strings import hash_names
 from icf.vtables.layout import Vtables
-from icf.vtables.rtti import Classes
 
 _RUNTIME_FILES = frozenset("crtstuff.c init.c static-reloc.c".split())  # of crt1.o, crtbegin.o, crtend.o
 _RESERVED = "__"  # libgcc's functions, which stand alone in their objects
@@ -230,22 +229,16 @@ def _are_external_slots(image: Image, places: U64) -> Mask:
     """Return which words are slots of a vtable whose class, and all of whose bases, have external linkage."""
     vtables = Vtables(image)
     groups = vtables.groups
-    typeinfos = list(zip(groups.typeinfo.tolist(), groups.imports_typeinfo.tolist(), strict=True))
-    classes = Classes(image, vtables.data, [one for one in typeinfos if one[0]])
-    external = np.zeros(len(typeinfos), np.bool_)
+    classes = vtables.classes
+    rows = np.arange(len(classes))
+    is_open = ~(classes.is_import | classes.knows_bases) | classes.is_local
+    is_open |= np.array([any(part in name for part in _INTERNAL) for name in classes.names(rows)], np.bool_)
+    derived, base = classes.bases_of(rows)
+    while not is_open[found := derived[is_open[base]]].all():
+        is_open[found] = True
     always_local = (image.symbols.bind == STB_LOCAL) & (image.symbols.visibility == 0)
-    for row, typeinfo in enumerate(typeinfos):
-        if not typeinfo[0] or not groups.is_alone[row] or always_local[groups.symbol[row]]:
-            continue
-        seen, queue = {typeinfo}, deque([typeinfo])
-        while queue and (classes[queue[0]].is_import or classes[queue[0]].knows_bases):
-            one = classes[queue.popleft()]
-            if one.is_local or any(part in one.name for part in _INTERNAL):
-                break
-            queue.extend(base for base in one.bases if base not in seen)
-            seen.update(one.bases)
-        else:
-            external[row] = not queue
+    external = (groups.typeinfo != 0) & groups.is_alone & ~always_local[groups.symbol]
+    external &= ~is_open[vtables.classes_of(np.arange(len(groups.start)))]
     at = np.searchsorted(groups.start, vtables.at(places))
     is_slot = vtables.at(places) != 0
     return np.asarray(is_slot & (external[np.minimum(at, max(len(external) - 1, 0))] if len(external) else is_slot))

@@ -32,7 +32,7 @@ from icf.elf.image import Image
 from icf.elf.symbols import Symbols
 from icf.elf.types import STT_OBJECT
 from icf.sets import is_in
-from icf.vtables.rtti import Classes, TypeInfo
+from icf.vtables.rtti import Classes
 from icf.vtables.words import CODE, DATA, IMPORT, NUMBER, LoadedData, Words
 
 _PREFIXES = (b"_ZTV", b"_ZTC")
@@ -195,15 +195,16 @@ class Vtables:
             bound.rows(np.flatnonzero(has_bound[bound.group])),
         )
 
-    def typeinfo_of(self, group: int) -> TypeInfo:
-        """Return the type_info of a row of `groups`."""
-        return int(self.groups.typeinfo[group]), bool(self.groups.imports_typeinfo[group])
-
     @cached_property
     def classes(self) -> Classes:
         """The classes that have a vtable, and their bases."""
-        columns = self.groups.typeinfo.tolist(), self.groups.imports_typeinfo.tolist()
-        return Classes(self._image, self.data, (key for key in zip(*columns, strict=True) if key[0]))
+        has_typeinfo = self.groups.typeinfo != 0
+        typeinfos, are_imports = self.groups.typeinfo[has_typeinfo], self.groups.imports_typeinfo[has_typeinfo]
+        return Classes(self._image, self.data, typeinfos, are_imports)
+
+    def classes_of(self, groups: I64) -> I64:
+        """Return the rows in `classes` of some rows of `groups`."""
+        return self.classes.rows(self.groups.typeinfo[groups], self.groups.imports_typeinfo[groups])
 
     @cached_property
     def _is_sound(self) -> Mask:

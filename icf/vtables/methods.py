@@ -6,84 +6,92 @@
 Both begin with the class, so both spell it the same, substitutions included: it is a prefix, followed by the
 name of the method. Virtual methods are not templates, so nothing comes between. The name of a thunk is the name of its
 method after the adjustment of `this`: _ZThn16_N1B3getEv.
+
+Prefixes are compared by their hashes. A kernel finds in each name all prefixes that may be a class; those that are none
+of the asked classes are dropped.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from icf.aliases import base_name
+from icf.columns import I64, U8, U64, Mask
+from icf.sets import distinct, is_in
+from icf.strings import hash_names
+from icf.vtables._methods import split_methods
 
-_OFFSET = r"(?:hn?\d+_|vn?\d+_n?\d+_)"
-_ENCODING = re.compile(rf"_Z(T(?:c{_OFFSET}{_OFFSET}|{_OFFSET}))?(?:N[rVK]*[RO]?(.*)|(Z.*))", re.DOTALL)
-_QUALIFIERS = re.compile(r"[rVK]*[RO]?")
-_SOURCE_NAME = re.compile(r"\d+")
+NO_DESTRUCTOR, DELETING, DESTRUCTOR = 0, 1, 2  # the deleting one is another function than the others
+_QUALIFIERS = tuple("rVKRO")
 _DISCRIMINATOR = re.compile(r"(?:_\d|__\d+_)\Z")
-_OPERATOR = re.compile(r"[a-z][a-zA-Z]")
-_DESTRUCTOR = re.compile(r"D([0-5])")
 _STANDARD = ("S", "9__gnu_cxx", "10__cxxabiv1")
-_IN_ANY_CLASS = ("__cxa_pure_virtual", "__cxa_deleted_virtual")
+_IN_ANY_CLASS = frozenset(("__cxa_pure_virtual", "__cxa_deleted_virtual"))
+_OF_STANDARD, _HARD = 1, 2  # flags of the kernel
+_NAME_BYTES_MAX = 1 << 16  # longer names may be in any class
+_SPLITS_MAX, _ROWS = 9, 1 << 17  # of one byte; that are read together
 
 
-class Method(NamedTuple):
-    """A method of a class, or a thunk to it."""
+class Methods(NamedTuple):
+    """The methods of some classes among functions, a row for each name and class."""
 
-    function: int  # its index
-    name: str  # linkage name
-    thunk: str  # the adjustment of `this`, mangled; "" for the method itself
-    destructor: str  # "D0" the deleting one, "D" another one, "" for other methods
+    name: I64  # row of the linkage name, ascending
+    class_key: U64
+    thunk_bytes: I64  # of the adjustment of `this` in the name; 0 for the method itself
+    destructor: U8
 
 
-class Methods:
-    """Which of some functions are methods of a class."""
+class MethodNames(NamedTuple):
+    """What linkage names say of classes."""
 
-    def __init__(self, names: Sequence[Sequence[str]]) -> None:
-        """Take all linkage names of each function: `names[k]` are those of function k."""
-        nested, local = [], []
-        self.has_any = False  # one of them may be in a vtable of any class
-        self.has_standard = False  # one of them is a method of a class of the C++ library
-        for function, own in enumerate(names):
-            for name in own:
-                self.has_any |= name in _IN_ANY_CLASS
-                match = _ENCODING.fullmatch(base_name(name))
-                if match is None:
-                    continue
-                thunk, scoped, scoped_locally = match.groups(default="")
-                if scoped:
-                    nested.append((scoped, function, name, thunk))
-                    self.has_standard |= scoped.startswith(_STANDARD)
-                else:
-                    local.append((scoped_locally, function, name, thunk))
-        self._nested, self._local = sorted(nested), sorted(local)
-        self._known: dict[str, list[Method]] = {}
+    methods: Methods
+    is_standard: Mask  # of each name: it is a method of a class of the C++ library
+    is_any: Mask  # it may be in a vtable of any class
 
-    def of_class(self, type_name: str) -> list[Method]:
-        """Return the methods of the class with that mangled type."""
-        if type_name not in self._known:
-            self._known[type_name] = self._find(type_name)
-        return self._known[type_name]
 
-    def _find(self, type_name: str) -> list[Method]:
-        found = []
-        # a class within a function; the end of the function's own name is found by trying
-        if type_name.startswith("Z"):
-            type_name = _DISCRIMINATOR.sub("", type_name)
-            for end in [match.end() for match in re.finditer("E", type_name)]:
-                scope = _scope(type_name[end:])
-                for rest, function, name, thunk in _with_prefix(self._local, type_name[:end] + "N"):
-                    qualified = rest[_QUALIFIERS.match(rest).end() :]  # type: ignore[union-attr]  # it may be empty
-                    if scope and qualified.startswith(scope):
-                        found.append((qualified[len(scope) :], function, name, thunk))
-        elif type_name:
-            found = list(_with_prefix(self._nested, _scope(type_name)))
-        return [
-            Method(function, name, thunk, destructor)
-            for rest, function, name, thunk in found
-            if (destructor := _destructor_if_method(rest)) is not None
-        ]
+def read_methods(names: Sequence[str], class_keys: U64) -> MethodNames:
+    """Return which of the functions with these linkage names are methods of the classes with these keys."""
+    wanted = distinct(class_keys)
+    text = "\0".join([*names, ""]).encode("utf-8", "surrogateescape")
+    if text.count(0) != len(names):  # no symbol has a NUL in its name
+        return read_methods([name.replace("\0", "") for name in names], class_keys)
+    characters = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(characters == 0)
+    starts = np.append(0, ends + 1)[:-1]
+    is_any = np.array([name in _IN_ANY_CLASS for name in names], np.bool_) | (ends - starts > _NAME_BYTES_MAX)
+    for row in distinct(np.searchsorted(ends, np.flatnonzero(characters == ord(".")))).tolist():
+        ends[row] = starts[row] + len(base_name(names[row]).encode("utf-8", "surrogateescape"))
+    edges = np.stack([starts, np.where(is_any, starts, ends)]).astype(np.uint64)
+    rows = np.empty((max(_ROWS, _SPLITS_MAX * int((edges[1] - edges[0]).max(initial=0))), 3), np.uint64)
+    flags, forks = np.zeros(len(names), np.uint8), np.empty(16, np.uint64)
+    parts, at = [rows[:0].copy()], 0
+    while at < len(names):
+        at, count = split_methods(text, edges.data, at, rows.data, flags.data, forks.data)
+        parts.append(rows[:count][is_in(rows[:count, 1], wanted)])
+    name, key, kind = np.concatenate(parts).T
+    thunk_bytes, destructor = (kind >> np.uint64(2)).astype(np.int64), (kind & np.uint64(3)).astype(np.uint8)
+    methods = Methods(name.astype(np.int64), key, thunk_bytes, destructor)
+    return MethodNames(methods, flags & _OF_STANDARD != 0, is_any | (flags & _HARD != 0))
+
+
+def keys_of_classes(type_names: Sequence[str]) -> tuple[I64, U64]:
+    """Return the keys of classes by their mangled types, and the row of the class of each.
+
+    The place where the name of a function ends, in which the class is, is found by trying: each has a key.
+    """
+    rows, texts = list[int](), list[str]()
+    for row, name in enumerate(type_names):
+        if not name.startswith("Z"):
+            rows.append(row)
+            texts.append(f"N{_scope(name)}")
+            continue
+        for text in _within_functions(_DISCRIMINATOR.sub("", name)):
+            rows.append(row)
+            texts.append(text)
+    return np.array(rows, np.int64), hash_names(texts)
 
 
 def is_standard(type_name: str) -> bool:
@@ -91,32 +99,12 @@ def is_standard(type_name: str) -> bool:
     return _scope(type_name).startswith(_STANDARD)
 
 
+def _within_functions(type_name: str) -> Iterator[str]:
+    for match in re.finditer("E", type_name):
+        scope = _scope(type_name[match.end() :])
+        if scope and not scope.startswith(_QUALIFIERS):
+            yield f"{type_name[: match.end()]}N{scope}"
+
+
 def _scope(type_name: str) -> str:
     return type_name[1:-1] if type_name.startswith("N") else type_name
-
-
-def _with_prefix(entries: list[tuple[str, int, str, str]], prefix: str) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the entries that begin with it, with it cut off."""
-    for at in range(bisect_left(entries, (prefix,)), len(entries)):
-        text, function, name, thunk = entries[at]
-        if not text.startswith(prefix):
-            break
-        yield text[len(prefix) :], function, name, thunk
-
-
-def _destructor_if_method(rest: str) -> str | None:
-    """Return which destructor a name is, given from after the class; None if it goes deeper than the class."""
-    destructor = ""
-    if match := _SOURCE_NAME.match(rest):
-        at = match.end() + int(match[0])
-    elif match := _DESTRUCTOR.match(rest):
-        at, destructor = match.end(), "D0" if match[1] == "0" else "D"
-    elif rest.startswith("cv"):  # a conversion; its type may be anything
-        return "" if rest.endswith("Ev") else None
-    elif match := _OPERATOR.match(rest):
-        at = match.end()
-    else:
-        return None
-    while rest[at : at + 1] == "B" and (match := _SOURCE_NAME.match(rest, at + 1)):  # [abi:cxx11]
-        at = match.end() + int(match[0])
-    return destructor if rest[at : at + 1] == "E" else None

@@ -12,37 +12,72 @@ There is no answer if members, or bases of C, may be missing, or if a member may
 of folded local functions, mold of others, too, and with them names that gcc has united already: only the objects have
 those.
 Destructors D0 and D1 are different functions; D1 and D2 are one member.
+
+All slots are asked for together. Only where several members are left is a slot looked at by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from icf.columns import I64, U32, U64, Mask
 from icf.demangle import demangle
-from icf.dwarf.dies import read_dies
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FUNC
-from icf.folds.member_columns import MemberColumns
 from icf.linkers import KeptSymbols
 from icf.model import ALL_MEMBERS
-from icf.sets import distinct
-from icf.vtables.methods import Method, Methods, is_standard
-from icf.vtables.rtti import Classes, TypeInfo
+from icf.sets import distinct, is_in, rows_of_runs, runs
+from icf.vtables.methods import DESTRUCTOR, NO_DESTRUCTOR, is_standard
+from icf.vtables.rtti import Classes
 from linkpass.linked import Linked
+from linkpass.pointers.class_methods import ClassMethods
 
 _PATHS_MAX = 256  # to the bases of one class
+_SLOT_LIMIT = 1 << 32
 
 
-class Hierarchy(NamedTuple):
-    """A class and all of its bases."""
+class Asked(NamedTuple):
+    """Slots with a merged body."""
 
-    paths: dict[str, int]  # mangled type -> number of paths on which it is a base; the class itself: 1
-    knows_bases: bool  # and methods: of all, except classes of the C++ library
-    knows_standard_bases: bool
+    vtable_class: I64  # row of the classes
+    slot: U32
+    body: U64
+    among: Mapping[int, frozenset[int]]  # the members that other evidence leaves, by row
+
+
+class _Found(NamedTuple):
+    """Methods that may be in a slot, by slot."""
+
+    asked: I64  # row of `Asked`
+    type: I64  # index of the class that has the method
+    method: I64  # row of `ClassMethods`
+
+    def only(self, is_kept: Mask) -> _Found:
+        """Return some of them."""
+        return _Found(*(column[is_kept] for column in self))
+
+
+class _Hierarchies(NamedTuple):
+    """Some classes, each with all of its bases."""
+
+    rows: I64  # of the classes
+    start: I64  # first row of `type` of each class; one more than there are classes
+    type: I64  # index in `names`, ascending for each class, once for each path to the base; the class itself, too
+    names: list[str]  # mangled types
+    knows_bases: Mask  # and methods: of all, except classes of the C++ library
+    knows_standard_bases: Mask
+
+    def types_of(self, class_idx: I64) -> tuple[I64, I64]:
+        """Return the types of some classes, each once: the index in `class_idx`, and the type."""
+        first = self.start[class_idx]
+        index, at = rows_of_runs(first, self.start[class_idx + 1] - first)
+        types = self.type[at]
+        fresh = np.append(True, (types[1:] != types[:-1]) | (index[1:] != index[:-1]))[: len(at)]
+        return index[fresh], types[fresh]
 
 
 class FinalOverriders:
@@ -56,105 +91,129 @@ class FinalOverriders:
         is_whole = bool(((symbols.type == STT_FUNC) & (symbols.bind == STB_LOCAL)).any())
         self._knows_local = knows_aliases or (is_whole and kept is KeptSymbols.ALL)
         self._knows_others = knows_aliases or (is_whole and kept in (KeptSymbols.ALL, KeptSymbols.GLOBAL))
-        self._hierarchies: dict[TypeInfo, Hierarchy] = {}
-        self._methods: dict[int, Methods | None] = {}
-        self._slots: dict[int, list[set[int]]] = {}
 
-    def member_at(self, typeinfo: TypeInfo, slot: int, vaddr: int, among: Collection[int] | None = None) -> int:
-        """Return the member of a merged body that a vtable of that class has in a slot.
+    def members_in(self, asked: Asked) -> I64:
+        """Return the member of the body that is in each slot, ALL_MEMBERS if that is open."""
+        classes, class_idx = np.unique(asked.vtable_class, return_inverse=True)
+        bodies, body_idx = np.unique(asked.body, return_inverse=True)
+        hierarchies = self._hierarchies(classes)
+        folds = [self._linked.folds[vaddr] for vaddr in bodies.tolist()]
+        methods = ClassMethods([fold.members for fold in folds], hierarchies.names)
+        is_known = np.array([fold.complete for fold in folds], np.bool_)
+        is_known &= ~is_in(bodies, np.array(list(self._linked.undescribed), np.uint64))
+        is_known &= ~methods.has_nameless & ~methods.has_any
+        is_known = is_known[body_idx] & hierarchies.knows_bases[class_idx]
+        is_known &= ~methods.has_standard[body_idx] | hierarchies.knows_standard_bases[class_idx]
 
-        One of `among`, if that is given.
+        rows = np.flatnonzero(is_known)
+        at, types = hierarchies.types_of(class_idx[rows])
+        index, method = methods.find(body_idx[rows[at]], types)
+        found = _Found(rows[at[index]], types[index], method)
+        found = found.only(_are_among(asked.among, found.asked, methods.function[found.method]))
+        found = found.only(self._may_be_in(asked.slot[found.asked], methods, found.method))
+
+        members = np.full(len(asked.slot), ALL_MEMBERS, np.int64)
+        rows, first, end = runs(found.asked)
+        if not len(rows):
+            return members
+        function = methods.function[found.method]
+        members[rows], most = (reduce.reduceat(function, first) for reduce in (np.minimum, np.maximum))
+        for at_row in np.flatnonzero(members[rows] != most).tolist():
+            row, here = int(rows[at_row]), slice(int(first[at_row]), int(end[at_row]))
+            left = list(zip(found.type[here].tolist(), found.method[here].tolist(), strict=True))
+            members[row] = self._most_derived(hierarchies, int(class_idx[row]), methods, left)
+        return members
+
+    def _may_be_in(self, slots: U32, methods: ClassMethods, rows: I64) -> Mask:
+        """Return whether debug information, if there is any, has each method in that slot of its class's own vtable.
+
+        There are two slots of a destructor, and clang records 0 for both.
         """
-        hierarchy = self._hierarchy(typeinfo)
-        methods = self._methods_at(vaddr)
-        if methods is None or not hierarchy.knows_bases:
-            return ALL_MEMBERS
-        if methods.has_standard and not hierarchy.knows_standard_bases:
-            return ALL_MEMBERS
-        found = [
-            (name, method)
-            for name in hierarchy.paths
-            for method in methods.of_class(name)
-            if (among is None or method.function in among) and self._may_be_in(slot, vaddr, method)
-        ]
-        if len({method.function for _, method in found}) <= 1:
-            return found[0][1].function if found else ALL_MEMBERS
-        return self._most_derived(typeinfo, hierarchy, found)
+        is_plain = (methods.thunk_bytes[rows] == 0) & (methods.destructor[rows] == NO_DESTRUCTOR)
+        members = methods.member[rows]
+        declared, roots = methods.roots_of(members[is_plain])
+        after = self._linked.virtual_dies.slots_after(roots)
+        is_recorded = np.zeros(len(methods.members), np.bool_)
+        is_recorded[declared[after != 0]] = True
+        is_slot = (after != 0) & (after <= _SLOT_LIMIT)
+        recorded = _pairs(declared[is_slot], after[is_slot] - np.uint64(1))
+        return np.asarray(~is_plain | ~is_recorded[members] | is_in(_pairs(members, slots), distinct(recorded)))
 
-    def _methods_at(self, vaddr: int) -> Methods | None:
-        """Return the members of a body as methods; None if one may be missing, or be in a vtable of any class."""
-        if vaddr not in self._methods:
-            fold = self._linked.folds[vaddr]
-            is_complete = fold.complete and vaddr not in self._linked.undescribed
-            methods = None
-            if is_complete and all(fold.members.names):
-                methods = self._linked.methods(vaddr)
-            self._methods[vaddr] = None if methods is None or methods.has_any else methods
-        return self._methods[vaddr]
+    def _hierarchies(self, rows: I64) -> _Hierarchies:
+        """Return the hierarchies of the classes with these rows."""
+        classes = self._classes
+        of, at = np.arange(len(rows)), rows
+        parts = [(of, at)]
+        paths, knows_bases = np.ones(len(rows), np.int64), np.ones(len(rows), np.bool_)
+        while len(of):
+            paths += np.bincount(of, classes.base_counts(at), len(rows)).astype(np.int64)
+            knows_bases &= paths <= _PATHS_MAX
+            of, at = of[knows_bases[of]], at[knows_bases[of]]
+            index, at = classes.bases_of(at)
+            of = of[index]
+            parts.append((of, at))
+        of, at = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        knows_bases[of[~self._are_known(at)]] = False
+        knows_standard_bases = np.ones(len(rows), np.bool_)
+        knows_standard_bases[of[~classes.knows_bases[at]]] = False
+        _, first, types = np.unique(classes.name_hashes(at), return_index=True, return_inverse=True)
+        order = np.lexsort((types, of))
+        start = np.searchsorted(of[order], np.arange(len(rows) + 1))
+        return _Hierarchies(rows, start, types[order], classes.names(at[first]), knows_bases, knows_standard_bases)
 
-    def _may_be_in(self, slot: int, vaddr: int, method: Method) -> bool:
-        """Return whether debug information, if there is any, has a method in that slot of its class's own vtable."""
-        if method.thunk or method.destructor:  # there are two of a destructor, and clang records 0 for both
-            return True
-        if vaddr not in self._slots:
-            columns = MemberColumns([self._linked.folds[vaddr].members])
-            rows, roots = columns.roots
-            dies = distinct(roots)
-            after = read_dies(self._linked.debug, dies).vtable_slot[np.searchsorted(dies, roots)]
-            slots: list[set[int]] = [set() for _ in range(len(columns))]
-            for row, slot_after in zip(rows[after != 0].tolist(), after[after != 0].tolist(), strict=True):
-                slots[row].add(slot_after - 1)
-            self._slots[vaddr] = slots
-        known = self._slots[vaddr][method.function]
-        return not known or slot in known
+    def _are_known(self, rows: I64) -> Mask:
+        """Return of which classes the name, all symbols of methods, and the bases are known.
 
-    def _hierarchy(self, typeinfo: TypeInfo) -> Hierarchy:
-        if typeinfo not in self._hierarchies:
-            paths: dict[str, int] = {}
-            left, knows, knows_standard = [typeinfo], True, True
-            for _ in range(_PATHS_MAX):
-                if not left:
-                    break
-                one = self._classes[left.pop()]
-                knows &= bool(one.name) and (one.knows_bases or is_standard(one.name))
-                knows &= self._knows_local or (self._knows_others and not one.is_local)
-                knows_standard &= one.knows_bases
-                paths[one.name] = paths.get(one.name, 0) + 1
-                left += one.bases
-            self._hierarchies[typeinfo] = Hierarchy(paths, knows and not left, knows_standard)
-        return self._hierarchies[typeinfo]
+        All bases of a class of the C++ library are such classes.
+        """
+        classes = self._classes
+        knows = classes.has_name(rows)
+        if not self._knows_local:
+            knows &= ~classes.is_local[rows] if self._knows_others else np.False_
+        open_rows = distinct(rows[knows & ~classes.knows_bases[rows]])
+        names = classes.names(open_rows)
+        others = open_rows[np.array([not is_standard(name) for name in names], np.bool_)]
+        return knows & ~is_in(rows, others)
 
-    def _most_derived(self, typeinfo: TypeInfo, hierarchy: Hierarchy, found: list[tuple[str, Method]]) -> int:
-        """Return the method that overrides all the others."""
-        names = list(dict.fromkeys(name for name, _ in found))
-        above = self._bases_of(typeinfo)
+    def _most_derived(
+        self, hierarchies: _Hierarchies, class_idx: int, methods: ClassMethods, found: list[tuple[int, int]]
+    ) -> int:
+        """Return the method that overrides all the others; each is given by the index of its class and its row."""
+        types = list(dict.fromkeys(type_idx for type_idx, _ in found))
+        names = [hierarchies.names[type_idx] for type_idx in types]
+        above = self._bases_of(int(hierarchies.rows[class_idx]))
         tops = [name for name in names if all(other == name or other in above[name] for other in names)]
-        top = [method for name, method in found if tops and name == tops[0]]
-        if len({method.function for method in top}) != 1 or any(hierarchy.paths[name] > 1 for name in names):
+        top = [row for type_idx, row in found if tops and hierarchies.names[type_idx] == tops[0]]
+        paths = hierarchies.type[hierarchies.start[class_idx] : hierarchies.start[class_idx + 1]].tolist()
+        if len({int(methods.function[row]) for row in top}) != 1 or any(paths.count(each) > 1 for each in types):
             return ALL_MEMBERS
         first = top[0]
-        for name, method in found:
-            if (method.thunk, method.destructor) != (first.thunk, first.destructor):
+        for type_idx, row in found:
+            if methods.kind(row) != methods.kind(first):
                 return ALL_MEMBERS
-            if method.destructor == "D" and self._may_drop_destructors:
+            destructor = methods.destructor[row]
+            if destructor == DESTRUCTOR and self._may_drop_destructors:
                 return ALL_MEMBERS
-            if not method.destructor and _signature(name, method) != _signature(tops[0], first):
+            if destructor == NO_DESTRUCTOR and _signature(hierarchies.names[type_idx], methods.name[row]) != _signature(
+                tops[0], methods.name[first]
+            ):
                 return ALL_MEMBERS
-        return first.function
+        return int(methods.function[first])
 
-    def _bases_of(self, typeinfo: TypeInfo) -> dict[str, set[str]]:
+    def _bases_of(self, row: int) -> dict[str, set[str]]:
         """Return, for each class of a hierarchy, its direct and indirect bases."""
         bases: dict[str, set[str]] = {}
 
-        def visit(key: TypeInfo) -> set[str]:
-            one = self._classes[key]
-            if one.name not in bases:
-                bases[one.name] = set()  # a class that is its own base ends here
-                for base in one.bases:
-                    bases[one.name] |= {self._classes[base].name, *visit(base)}
-            return bases[one.name]
+        def visit(row: int) -> set[str]:
+            (name,) = self._classes.names(np.array([row]))
+            if name not in bases:
+                bases[name] = set()  # a class that is its own base ends here
+                _, direct = self._classes.bases_of(np.array([row]))
+                for base, base_name in zip(direct.tolist(), self._classes.names(direct), strict=True):
+                    bases[name] |= {base_name, *visit(base)}
+            return bases[name]
 
-        visit(typeinfo)
+        visit(row)
         return bases
 
     @cached_property
@@ -169,9 +228,21 @@ def compiled_by_gcc(image: Image) -> bool:
     return bool(compilers) and all(text.startswith(b"GCC:") for text in compilers)
 
 
-def _signature(type_name: str, method: Method) -> str:
+def _are_among(among: Mapping[int, frozenset[int]], rows: I64, members: I64) -> Mask:
+    """Return which members are those that other evidence leaves for their rows."""
+    limited = np.array([(row, member) for row, left in among.items() for member in left], np.int64).reshape(-1, 2)
+    is_limited = is_in(rows, np.array(list(among), np.int64))
+    return ~is_limited | is_in(_pairs(rows, members), _pairs(*limited.T))
+
+
+def _pairs(rows: I64, values: U64 | U32 | I64) -> U64:
+    """Return a number for each pair of a row and a value of 32 bits."""
+    return np.asarray(rows.astype(np.uint64) << np.uint64(32) | values.astype(np.uint64))
+
+
+def _signature(type_name: str, name: str) -> str:
     """Return a method's name and parameters as text, without its class."""
     scope = demangle(f"_ZTI{type_name}").removeprefix("typeinfo for ")
-    text = demangle(method.name)
+    text = demangle(name)
     _, separator, rest = text.partition(f"{scope}::")
     return rest if separator else text

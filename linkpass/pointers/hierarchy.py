@@ -12,12 +12,16 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+
+from icf.columns import I64, U64, Mask
 from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, PT_INTERP
+from icf.sets import difference, distinct, distinct_pairs, is_in, union
 from icf.vtables.layout import Vtables
 from icf.vtables.parameters import TYPEINFO
-from icf.vtables.rtti import Classes, TypeInfo
+from icf.vtables.rtti import Classes
 
 _RUNTIME = ("libc.so.", "libm.so.", "libmvec.so.", "libstdc++.so.", "libgcc_s.so.", "libc++.so.", "libc++abi.so.")
 _RUNTIME_TOO = ("libunwind.so.", "libpthread.so.", "libdl.so.", "librt.so.", "libatomic.so.", "ld-linux", "ld-musl")
@@ -29,50 +33,66 @@ _CLASSES_LIMIT = 1 << 10  # of one hierarchy
 class Hierarchy:
     """The groups of vtables of each class of an image and those that derive from it."""
 
-    def __init__(self, image: Image, vtables: Vtables, listed: set[int]) -> None:
+    def __init__(self, image: Image, vtables: Vtables, listed: U64) -> None:
         """Take the groups that matter; others are left out."""
-        is_alone = _is_alone(image)
-        self._listed = listed
-        self._of_any: set[int] = set()
-        self._derived: dict[str, set[int]] = {}  # by the name of a class that no other module derives from
-        bases_of = cache(lambda key: _read_bases(vtables.classes, key))
-        for row, start in enumerate(vtables.groups.start.tolist()):
-            key = vtables.typeinfo_of(row)
-            bases = bases_of(key) if key[0] else None
-            if bases is None:
-                self._of_any.add(start)
-            for name in bases or ():
-                if is_alone or vtables.classes[name].is_local:
-                    self._derived.setdefault(_text(vtables.classes[name].name), set()).add(start)
+        starts, classes = vtables.groups.start, vtables.classes
+        has_rtti = vtables.groups.typeinfo != 0
+        groups, rows, is_whole = _with_bases(classes, vtables.classes_of(np.flatnonzero(has_rtti)))
+        is_of_any = ~has_rtti
+        is_of_any[has_rtti] = ~is_whole
+        self._of_any = starts[is_of_any & is_in(starts, listed)]
+        if not _is_alone(image):
+            groups, rows = groups[classes.is_local[rows]], rows[classes.is_local[rows]]
+        groups = np.flatnonzero(has_rtti)[groups]
+        known = distinct(rows)
+        self._idx_of: dict[str, int] = {}  # of the name of a class that no other module derives from
+        idx = np.array([self._idx_of.setdefault(_text(name), len(self._idx_of)) for name in classes.names(known)], int)
+        is_listed = is_in(starts[groups], listed)
+        of, self._groups = distinct_pairs(
+            idx[np.searchsorted(known, rows[is_listed])].astype(np.uint64), starts[groups[is_listed]]
+        )
+        self._start = np.searchsorted(of, np.arange(len(self._idx_of) + 1, dtype=np.uint64))
         self.groups_of = cache(self._groups_of)
 
     @property
     def has_types(self) -> bool:
         """Whether there is a class of which this can tell something."""
-        return bool(self._derived)
+        return bool(self._idx_of)
 
     def _groups_of(self, name: str) -> tuple[int, ...]:
         """Return the groups that objects of a class may point into; none if there may be others."""
-        if name not in self._derived or name.startswith(_CLASSES_OF_RUNTIME):
+        idx = self._idx_of.get(name)
+        if idx is None or name.startswith(_CLASSES_OF_RUNTIME):
             return ()
-        return tuple(sorted((self._derived[name] | self._of_any) & self._listed))
+        derived = self._groups[self._start[idx] : self._start[idx + 1]]
+        return tuple(union(derived, self._of_any).tolist())
 
 
-def _read_bases(classes: Classes, typeinfo: TypeInfo) -> set[TypeInfo] | None:
-    """Return a class with all of its bases that are in this image; None if some may be unknown."""
-    found: set[TypeInfo] = set()
-    todo = [typeinfo]
-    while todo and len(found) <= _CLASSES_LIMIT:
-        key = todo.pop()
-        one = classes[key]
-        if one.is_import or key[1]:
-            continue  # its bases are in its module, too
-        if not one.name or not one.knows_bases:
-            return None
-        if key not in found:
-            found.add(key)
-            todo += one.bases
-    return None if todo else found
+def _with_bases(classes: Classes, rows: I64) -> tuple[I64, I64, Mask]:
+    """Return some classes with all of their bases that are in this image, and which of them have no others.
+
+    A class and its bases are given as index and row; there are none of a class some of whose bases may be unknown.
+    """
+    is_whole = np.ones(len(rows), np.bool_)
+    of, at = np.arange(len(rows)), rows
+    seen = _numbers(of[:0], at[:0], classes)
+    while len(of):
+        is_here = ~classes.is_import[at]  # the bases of others are in their modules, too
+        of, at = of[is_here], at[is_here]
+        is_whole[of[~(classes.has_name(at) & classes.knows_bases[at])]] = False
+        seen = union(seen, _numbers(of, at, classes))
+        is_whole &= np.bincount(seen // len(classes), minlength=len(rows)) <= _CLASSES_LIMIT
+        of, at = of[is_whole[of]], at[is_whole[of]]
+        index, at = classes.bases_of(at)
+        numbers = difference(_numbers(of[index], at, classes), seen)
+        of, at = np.divmod(numbers, len(classes))
+    of, at = np.divmod(seen, len(classes))
+    return of[is_whole[of]], at[is_whole[of]], is_whole
+
+
+def _numbers(of: I64, rows: I64, classes: Classes) -> I64:
+    """Return a number for each pair of an index and a row."""
+    return np.asarray(of * len(classes) + rows)
 
 
 def _text(type_name: str) -> str:

@@ -57,7 +57,7 @@ def find_object_types(
     linked: Linked, vtables: Vtables, pointers: PointerJumps, marks: Marks, virtual: Virtual
 ) -> ObjectTypes:
     """Return the types of the objects of the virtual calls and jumps that matter."""
-    hierarchy = Hierarchy(linked.image, vtables, {entry.group for entry in virtual.entries})
+    hierarchy = Hierarchy(linked.image, vtables, distinct(virtual.slots.group))
     if not hierarchy.has_types:
         return ObjectTypes()
     calls, jumps = _objects_of_calls(linked, pointers, virtual), _objects_of_jumps(pointers)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,21 +33,11 @@ _OF_RUNTIME = re.compile(
 )
 
 
-class VtableEntry(NamedTuple):
-    """A slot that matters."""
-
-    vtable: int  # address point
-    group: int
-    slot: int
-    body: int
-    member: int  # or ALL_MEMBERS
-
-
 @dataclass(slots=True)
 class Virtual:
     """The slots and virtual calls that the tables get."""
 
-    entries: list[VtableEntry] = field(default_factory=list)  # by (vtable, slot)
+    slots: VtableSlots
     calls: list[tuple[int, int, Evidence]] = field(default_factory=list)  # return address, slot; ascending
     indirect_calls: int = 0  # calls through pointers in all functions
     dropped: Counter[str] = field(default_factory=Counter)
@@ -56,13 +45,10 @@ class Virtual:
 
 def find_virtual(linked: Linked, vtables: Vtables, reach: Reach, slots: VtableSlots) -> Virtual:
     """Choose the slots and calls that matter."""
-    matters = is_in(slots.body, np.array(sorted(reach.wanted), np.uint64))
-    columns = (slots.vtable[matters], slots.group[matters], slots.slot[matters], slots.body[matters])
-    members = np.array(slots.members, np.int64)[matters].tolist()
-    rows = zip(*(column.tolist() for column in columns), members, strict=True)
-    found = Virtual([VtableEntry(*row) for row in rows], indirect_calls=len(reach.pointers.call_end))
+    matters = slots.only(is_in(slots.body, np.array(sorted(reach.wanted), np.uint64)))
+    found = Virtual(matters, indirect_calls=len(reach.pointers.call_end))
     elsewhere = _slots_of_other_modules(linked, vtables)
-    wanted, known = elsewhere.union(columns[2].tolist()), elsewhere.union(slots.slot.tolist())
+    wanted, known = (elsewhere.union(distinct(each.slot).tolist()) for each in (matters, slots))
     for site, slot, evidence in _statements(linked, reach, found.dropped):
         if slot in wanted:
             found.calls.append((site, slot, evidence))

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from icf.columns import U32, U64
+from icf.columns import I64, U32, U64, Mask
 from icf.elf.types import SHT_RELA, STT_SECTION
 from icf.model import ALL_MEMBERS
 from icf.sets import is_in
 from icf.vtables.layout import Slots, Vtables
 from linkpass.linked import Linked
-from linkpass.pointers.final_overrider import FinalOverriders
+from linkpass.pointers.final_overrider import Asked, FinalOverriders
 
 if TYPE_CHECKING:
     from linkpass.pointers.slots_by_object import SlotsByObject
@@ -35,7 +35,11 @@ class VtableSlots(NamedTuple):
     group: U64  # address of the symbol that holds it
     slot: U32
     body: U64
-    members: list[int]  # index of the member, or ALL_MEMBERS
+    member: I64  # its index, or ALL_MEMBERS
+
+    def only(self, is_kept: Mask) -> VtableSlots:
+        """Return some of them."""
+        return VtableSlots(*(column[is_kept] for column in self))  # type: ignore[arg-type]  # each as it was
 
 
 def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None = None) -> VtableSlots:
@@ -50,30 +54,44 @@ def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None
     if is_merged.any():
         merged = found.rows(np.flatnonzero(is_merged))
         members[is_merged] = _name(linked, vtables, merged, by_object)
-    return VtableSlots(found.vtable, vtables.groups.start[found.group], found.slot, found.target, members.tolist())
+    return VtableSlots(found.vtable, vtables.groups.start[found.group], found.slot, found.target, members)
 
 
-def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObject | None) -> list[int]:
+def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObject | None) -> I64:
     """Return the members in slots that hold merged bodies."""
-    groups = vtables.groups
     meant = _by_relocation(linked, slots, _files(linked, vtables))
-    overriders = FinalOverriders(linked, vtables.classes, knows_aliases=by_object is not None)
-    is_one = vtables.are_one(groups.start).tolist()
-    offset = (slots.place - groups.start[slots.group]).tolist()
-    named = []
-    columns = zip(slots.group.tolist(), slots.slot.tolist(), slots.target.tolist(), strict=True)
-    for row, (group, slot, vaddr) in enumerate(columns):
-        among = meant.get(row)
-        if by_object is not None and (among is None or len(among) > 1):
-            by_objects = by_object.members_in(linked, group, offset[row], vaddr)
-            among = by_objects if among is None or by_objects is None else among & by_objects
-        if not is_one[group] or (among is not None and not among):
-            named.append(ALL_MEMBERS)
-        elif among is not None and len(among) == 1:
-            named.append(next(iter(among)))
-        else:
-            named.append(overriders.member_at(vtables.typeinfo_of(group), slot, vaddr, among))
+    if by_object is not None:
+        meant |= _by_object(linked, vtables, slots, by_object, meant)
+    named = np.full(len(slots.slot), ALL_MEMBERS, np.int64)
+    is_open = np.ones(len(named), np.bool_)
+    is_open[[row for row, members in meant.items() if len(members) <= 1]] = False
+    one = [row for row, members in meant.items() if len(members) == 1]
+    named[one] = [next(iter(meant[row])) for row in one]
+    is_one = vtables.are_one(vtables.groups.start)[slots.group]
+    named[~is_one] = ALL_MEMBERS
+    rows = np.flatnonzero(is_open & is_one)
+    if len(rows):
+        among = {at: meant[row] for at, row in enumerate(rows.tolist()) if row in meant}
+        asked = Asked(vtables.classes_of(slots.group[rows]), slots.slot[rows], slots.target[rows], among)
+        overriders = FinalOverriders(linked, vtables.classes, knows_aliases=by_object is not None)
+        named[rows] = overriders.members_in(asked)
     return named
+
+
+def _by_object(
+    linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObject, meant: dict[int, frozenset[int]]
+) -> dict[int, frozenset[int]]:
+    """Return the members that the objects may put into the slots, by row; those that relocations leave open."""
+    found: dict[int, frozenset[int]] = {}
+    offset = slots.place - vtables.groups.start[slots.group]
+    columns = zip(slots.group.tolist(), offset.tolist(), slots.target.tolist(), strict=True)
+    for row, (group, at, vaddr) in enumerate(columns):
+        among = meant.get(row)
+        if among is None or len(among) > 1:
+            by_objects = by_object.members_in(linked, group, at, vaddr)
+            if by_objects is not None:
+                found[row] = by_objects if among is None else among & by_objects
+    return found
 
 
 def _files(linked: Linked, vtables: Vtables) -> list[str]:

@@ -17,7 +17,7 @@ from icf.columns import I64, U8, U64
 from icf.dwarf.columns import END, OFFSET
 from icf.folds.member import NOWHERE, FoldMember
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, ImageFlag
-from icf.sets import distinct
+from icf.sets import distinct, runs
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfColumns, IcfTable, encode_icf, place_names
 from icf.tables.vcall import VirtualCalls, encode_vcall
@@ -104,7 +104,7 @@ def build_tables(
         listed |= callers
     for column in (reach.target[calls], reach.source[jumps], reach.target[jumps]):
         listed.update(distinct(column).tolist())
-    listed |= {*reach.pointers.body.tolist(), *(entry.body for entry in virtual.entries)}
+    listed |= {*reach.pointers.body.tolist(), *distinct(virtual.slots.body).tolist()}
     listed.update(call.target for call in collected.callbacks)
     rows = Rows.of(linked, listed, callers)
 
@@ -117,7 +117,7 @@ def build_tables(
         if is_cold_part(known.name):
             undeclared[member.die or place] = member
     names = [(member.name, member.nameless) for member in undeclared.values()]
-    points = list(dict.fromkeys(entry.vtable for entry in virtual.entries))
+    points = distinct(virtual.slots.vtable)
     described = describe_vtables(linked, vtables, points)
     synthetic = make_synthetic_unit(linked.image.debug, linked.debug, names, described)
     declaration = dict(zip(undeclared, synthetic.dies, strict=True))
@@ -130,7 +130,7 @@ def build_tables(
     columns = _columns(
         linked, rows, _class_flags(linked, rows, marks, incomplete), rows.flags(marks, declared),
         tail_calls(collected, rows), reach.pointers, virtual, objects,
-        dict(zip(points, synthetic.vtable_dies, strict=True)), apart=apart,
+        np.array(synthetic.vtable_dies, np.uint64), apart=apart,
     )  # fmt: skip
 
     units = linked.debug.own_units
@@ -186,7 +186,7 @@ def _columns(
     pointers: PointerJumps,
     virtual: Virtual,
     objects: ObjectTypes,
-    die_of_vtable: dict[int, int],
+    vtable_die: U64,
     *,
     apart: bool,
 ) -> IcfColumns:
@@ -197,11 +197,10 @@ def _columns(
     name, pool = place_names(texts, np.full(len(texts), NOWHERE) if apart else _in_debug_str(linked, rows, texts))
     bodies = linked.bodies
     class_end = bodies.end[np.searchsorted(bodies.start, rows.class_vaddr)]
-    entries = sorted(virtual.entries)
-    bodies_of_slots = np.array([entry.body for entry in entries], np.uint64)
-    groups = {group: row for row, group in enumerate(sorted({entry.group for entry in entries}))}
+    slots = virtual.slots
+    groups = {group: row for row, group in enumerate(distinct(slots.group).tolist())}
     typed = [row for rows_of_object in objects.objects for row in rows_of_object]
-    vtable, slot_start = np.unique(np.array([entry.vtable for entry in entries], np.uint64), return_index=True)
+    vtable, slot_start, _ = runs(slots.vtable)
     return IcfColumns(
         class_vaddr=rows.class_vaddr,
         class_size=class_end - rows.class_vaddr,
@@ -218,11 +217,11 @@ def _columns(
         pointer_jump=pointers.jump,
         pointer_slot=(pointers.slot + 1).astype(np.uint64),
         vtable_vaddr=vtable,
-        vtable_group=np.array([entries[at].group for at in slot_start.tolist()], np.uint64),
-        vtable_die=np.array([die_of_vtable[vaddr] for vaddr in vtable.tolist()], np.uint64),
-        slot_start=np.append(slot_start, len(entries)).astype(np.uint64),
-        slot=np.array([entry.slot for entry in entries], np.uint64),
-        slot_function=rows.functions(bodies_of_slots, np.array([entry.member for entry in entries], np.int64)),
+        vtable_group=slots.group[slot_start],
+        vtable_die=vtable_die,
+        slot_start=np.append(slot_start, len(slots.slot)).astype(np.uint64),
+        slot=slots.slot.astype(np.uint64),
+        slot_function=rows.functions(slots.body, slots.member),
         pool=memoryview(pool),
         debug_str=linked.debug.str_,
         pointer_object=np.array(

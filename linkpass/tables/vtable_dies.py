@@ -10,53 +10,62 @@ then nothing leads to its DIE, and its name identifies it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
+from icf.columns import I64, U64
 from icf.demangle import demangle
-from icf.dwarf.dies import read_dies
-from icf.sets import difference, is_in
+from icf.sets import difference, distinct, is_in
 from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
+from linkpass.pointers.class_methods import ClassMethods
 from linkpass.tables.synthetic import VtableDie
 
 _LEADS = ("typeinfo for ", "vtable for ")
 _DIE_LIMIT = 1 << 32  # of an offset in 32-bit DWARF
 
 
-def describe_vtables(linked: Linked, vtables: Vtables, points: Sequence[int]) -> list[VtableDie]:
-    """Return the descriptions of the vtables with these address points."""
-    groups, slots = vtables.groups, vtables.slots
-    group_of = dict(zip(slots.vtable.tolist(), slots.group.tolist(), strict=True))
-    wanted = sorted({group_of[point] for point in points})
-    names = {group: vtables.classes[vtables.typeinfo_of(group)].name for group in wanted}
-    types = _types(linked, vtables, {group: name for group, name in names.items() if name})
-    described = []
-    for point in points:
-        group = group_of[point]
-        symbol = f"_ZTI{names[group]}" if names[group] else linked.image.symbols.name(int(groups.symbol[group]))
-        described.append(VtableDie(point, types.get(group, 0), _class_name(symbol)))
-    return described
+def describe_vtables(linked: Linked, vtables: Vtables, points: U64) -> list[VtableDie]:
+    """Return the descriptions of the vtables with these address points, in their order."""
+    slots, classes = vtables.slots, vtables.classes
+    group_of_point = slots.group[np.searchsorted(slots.vtable, points)]
+    groups = distinct(group_of_point)
+    class_rows = vtables.classes_of(groups)
+    is_named = classes.has_name(class_rows)
+    types = np.zeros(len(groups), np.uint64)
+    types[is_named] = _types(linked, vtables, groups[is_named], class_rows[is_named])
+    names = [""] * len(groups)  # of those without a DIE
+    for idx in np.flatnonzero(types == 0).tolist():
+        (name,) = classes.names(class_rows[idx : idx + 1])
+        symbol = f"_ZTI{name}" if name else linked.image.symbols.name(int(vtables.groups.symbol[groups[idx]]))
+        names[idx] = _class_name(symbol)
+    at = np.searchsorted(groups, group_of_point)
+    columns = (points.tolist(), types[at].tolist(), map(names.__getitem__, at.tolist()))
+    return [VtableDie(*row) for row in zip(*columns, strict=True)]
 
 
-def _types(linked: Linked, vtables: Vtables, class_of: dict[int, str]) -> dict[int, int]:
-    """Return the DIE of the class of each of these groups, where one is known."""
+def _types(linked: Linked, vtables: Vtables, groups: I64, class_rows: I64) -> U64:
+    """Return the DIE of the class of each of these groups, 0 where none is known."""
     slots = vtables.slots
-    groups = np.array(sorted(class_of), np.uint64)
-    rows = np.flatnonzero(is_in(slots.group, groups) & is_in(slots.target, linked.bodies.start))
-    linked.finder.prepare(difference(slots.target[rows], linked.vaddrs))
-    declared: dict[int, set[int]] = {}
-    for group, vaddr in zip(slots.group[rows].tolist(), slots.target[rows].tolist(), strict=True):
-        for method in linked.methods(vaddr).of_class(class_of[group]):
-            if not method.thunk:
-                declared.setdefault(group, set()).update(linked.members(vaddr).roots_of(method.function))
-    dies = np.array(sorted(set[int]().union(*declared.values())), np.uint64)
-    containing = read_dies(linked.debug, dies).containing_type
+    slot_rows = np.flatnonzero(is_in(slots.group, groups) & is_in(slots.target, linked.bodies.start))
+    linked.finder.prepare(difference(slots.target[slot_rows], linked.vaddrs))
+    bodies, body_idx = np.unique(slots.target[slot_rows], return_inverse=True)
+    group_idx = np.searchsorted(groups, slots.group[slot_rows])
+    members = [linked.members(vaddr) for vaddr in bodies.tolist()]
+    methods = ClassMethods(members, vtables.classes.names(class_rows))
+    slot, method = methods.find(body_idx, group_idx)
+    is_own = methods.thunk_bytes[method] == 0
+    group, member = group_idx[slot[is_own]], methods.member[method[is_own]]
+
+    declared, roots = methods.roots_of(member)
+    containing = linked.virtual_dies.containing_types(roots)
     limit = min(len(linked.debug.info), _DIE_LIMIT)
-    type_of = {die: at for die, at in zip(dies.tolist(), containing.tolist(), strict=True) if 0 < at < limit}
-    known = {group: [type_of[die] for die in found if die in type_of] for group, found in declared.items()}
-    return {group: min(types) for group, types in known.items() if types}
+    containing[(containing == 0) | (containing >= limit)] = _DIE_LIMIT
+    least = np.full(len(methods.members), _DIE_LIMIT, np.uint64)  # of each member
+    np.minimum.at(least, declared, containing)
+    types = np.full(len(groups), _DIE_LIMIT, np.uint64)
+    np.minimum.at(types, group, least[member])
+    types[types == _DIE_LIMIT] = 0
+    return types
 
 
 def _class_name(symbol: str) -> str:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
-from icf.vtables.methods import Method, Methods, is_standard
-from icf.vtables.rtti import Class, Classes
+from icf.columns import I64
+from icf.strings import hash_names
+from icf.vtables import _methods, methods
+from icf.vtables.methods import DELETING, DESTRUCTOR, NO_DESTRUCTOR, is_standard, keys_of_classes, read_methods
+from icf.vtables.rtti import Classes
 from icf.vtables.words import LoadedData
+from tests.support.builds import uncompiled
 from tests.support.vtables import DATA, STRINGS, build_image
 
 NO_BASE, ONE_BASE, BASES = (
@@ -17,7 +23,30 @@ NO_BASE, ONE_BASE, BASES = (
 )
 NAMES = {"1A": 0, "1B": 8, "*1C": 16, "N12_GLOBAL__N_11DE": 24}
 TEXT = b"".join(name.encode().ljust(8 if len(name) < 8 else 32, b"\0") for name in NAMES)
+NO_KEYS = np.empty(0, np.uint64)
 TABLE = DATA + 16  # what the first word of a type_info of this image's own runtime points to
+
+
+class Class(NamedTuple):
+    name: str
+    bases: list[str]
+    knows_bases: bool
+    is_local: bool = False
+    is_import: bool = False
+
+
+def class_at(classes: Classes, typeinfo: int) -> Class:
+    """The class of a type_info in this image."""
+    return class_in(classes, classes.rows(np.array([typeinfo], np.uint64), np.array([False])))
+
+
+def class_in(classes: Classes, row: I64) -> Class:
+    index, bases = classes.bases_of(row)
+    assert not index.any() and classes.base_counts(row) == len(bases)
+    (name,) = classes.names(row)
+    assert bool(classes.has_name(row)[0]) == bool(name) and classes.name_hashes(row) == hash_names([name])
+    flags = (bool(column[row][0]) for column in (classes.knows_bases, classes.is_local, classes.is_import))
+    return Class(name, classes.names(bases), *flags)
 
 
 @pytest.mark.parametrize("packing", ["", "rela", "relr"])
@@ -32,14 +61,15 @@ def test_bases(packing: str, tmp_path: Path) -> None:
     }
     imports = {b: ONE_BASE, c: BASES, d: ONE_BASE, d + 16: "_ZTISt9exception"}
     with build_image(tmp_path, tables, packing=packing, imports=imports, strings=TEXT) as image:
-        classes = Classes(image, LoadedData(image), [(c, False), (d, False)])
-        assert classes[a, False] == Class("1A", (), True)
-        assert classes[b, False] == Class("1B", ((a, False),), True)
-        assert classes[c, False] == Class("1C", ((a, False), (b, False)), True, is_local=True)
-        (base,) = classes[d, False].bases
-        assert classes[d, False] == Class("N12_GLOBAL__N_11DE", (base,), True, is_local=True)
-        assert base[1] and classes[base] == Class("St9exception", (), False, is_import=True)
-        assert classes[0x1234, False] == Class("", (), False)
+        classes = Classes(image, LoadedData(image), np.array([c, d], np.uint64), np.zeros(2, np.bool_))
+        assert class_at(classes, a) == Class("1A", [], True)
+        assert class_at(classes, b) == Class("1B", ["1A"], True)
+        assert class_at(classes, c) == Class("1C", ["1A", "1B"], True, is_local=True)
+        assert class_at(classes, d) == Class("N12_GLOBAL__N_11DE", ["St9exception"], True, is_local=True)
+        _, base = classes.bases_of(classes.rows(np.array([d], np.uint64), np.array([False])))
+        assert class_in(classes, base) == Class("St9exception", [], False, is_import=True)
+        assert class_at(classes, 0x1234) == Class("", [], False)
+        assert len(classes) == 6
 
 
 def test_a_class_that_is_its_own_base_and_bases_without_end(tmp_path: Path) -> None:
@@ -47,35 +77,41 @@ def test_a_class_that_is_its_own_base_and_bases_without_end(tmp_path: Path) -> N
     tables = {"_ZTI1A": [0, STRINGS, a], "_ZTI1B": [0, STRINGS + 8, 0xFFFFFFFF << 32, a, 0]}
     imports = {a: ONE_BASE, b: BASES}
     with build_image(tmp_path, tables, imports=imports, strings=TEXT) as image:
-        classes = Classes(image, LoadedData(image), [(a, False), (b, False)])
-        assert classes[a, False] == Class("1A", ((a, False),), True)
-        assert classes[b, False] == Class("1B", (), False)  # more bases than the file has room for
+        classes = Classes(image, LoadedData(image), np.array([a, b], np.uint64), np.zeros(2, np.bool_))
+        assert class_at(classes, a) == Class("1A", ["1A"], True)
+        assert class_at(classes, b) == Class("1B", [], False)  # more bases than the file has room for
 
 
 @pytest.mark.parametrize(
     "type_name, name, thunk, destructor",
     [
-        ("3Foo", "_ZN3Foo3getEv", "", ""),
-        ("3Foo", "_ZNK3Foo3getB5cxx11Ev", "", ""),
-        ("3Foo", "_ZNVKR3FoocvN2ns3BarEEv", "", ""),
-        ("3Foo", "_ZN3FooixEi", "", ""),
-        ("N2ns3FooIiE3BarE", "_ZN2ns3FooIiE3BarD0Ev", "", "D0"),
-        ("3FooIiE", "_ZN3FooIiED2Ev", "", "D"),
-        ("St9exception", "_ZNKSt9exception4whatEv", "", ""),
-        ("So", "_ZNSo5flushEv", "", ""),
-        ("1B", "_ZThn16_N1B3getEv", "Thn16_", ""),
-        ("1B", "_ZTv0_n24_NK1B3getEv", "Tv0_n24_", ""),
-        ("1B", "_ZTch0_v0_n32_N1B4copyEv", "Tch0_v0_n32_", ""),
-        ("Z4mainE3Foo", "_ZZ4mainEN3Foo3getEv", "", ""),
-        ("Z4mainE3Foo_0", "_ZZ4mainENK3Foo3getE_0v", "", ""),
-        ("ZN1A1fEvEN1B1CE", "_ZZN1A1fEvEN1B1C3getEv", "", ""),
-        ("1A", "_ZN1A1fEv.localalias", "", ""),
+        ("3Foo", "_ZN3Foo3getEv", "", NO_DESTRUCTOR),
+        ("3Foo", "_ZNK3Foo3getB5cxx11Ev", "", NO_DESTRUCTOR),
+        ("3Foo", "_ZNVKR3FoocvN2ns3BarEEv", "", NO_DESTRUCTOR),
+        ("3Foo", "_ZN3FooixEi", "", NO_DESTRUCTOR),
+        ("N2ns3FooIiE3BarE", "_ZN2ns3FooIiE3BarD0Ev", "", DELETING),
+        ("3FooIiE", "_ZN3FooIiED2Ev", "", DESTRUCTOR),
+        ("St9exception", "_ZNKSt9exception4whatEv", "", NO_DESTRUCTOR),
+        ("So", "_ZNSo5flushEv", "", NO_DESTRUCTOR),
+        ("1B", "_ZThn16_N1B3getEv", "Thn16_", NO_DESTRUCTOR),
+        ("1B", "_ZTv0_n24_NK1B3getEv", "Tv0_n24_", NO_DESTRUCTOR),
+        ("1B", "_ZTch0_v0_n32_N1B4copyEv", "Tch0_v0_n32_", NO_DESTRUCTOR),
+        ("Z4mainE3Foo", "_ZZ4mainEN3Foo3getEv", "", NO_DESTRUCTOR),
+        ("Z4mainE3Foo_0", "_ZZ4mainENK3Foo3getE_0v", "", NO_DESTRUCTOR),
+        ("ZN1A1fEvEN1B1CE", "_ZZN1A1fEvEN1B1C3getEv", "", NO_DESTRUCTOR),
+        ("1A", "_ZN1A1fEv.localalias", "", NO_DESTRUCTOR),
     ],
 )
-def test_methods_of_a_class(type_name: str, name: str, thunk: str, destructor: str) -> None:
-    methods = Methods([["main"], [name], ["_ZN5Other1fEv", "_Z3foov"]])
-    assert methods.of_class(type_name) == [Method(1, name, thunk, destructor)]
-    assert not methods.has_any
+def test_methods_of_a_class(
+    type_name: str, name: str, thunk: str, destructor: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, keys = keys_of_classes([type_name])
+    for split in (_methods.split_methods, uncompiled(_methods).split_methods):
+        monkeypatch.setattr(methods, "split_methods", split)
+        found = read_methods(["main", name, "_ZN5Other1fEv", "_Z3foov"], keys)
+        (row,) = zip(*(column.tolist() for column in found.methods), strict=True)
+        assert row == (1, row[1], len(thunk), destructor) and row[1] in keys
+        assert not found.is_any.any()
 
 
 @pytest.mark.parametrize(
@@ -93,10 +129,16 @@ def test_methods_of_a_class(type_name: str, name: str, thunk: str, destructor: s
     ],
 )
 def test_functions_that_are_no_methods_of_the_class(type_name: str, name: str) -> None:
-    assert Methods([[name]]).of_class(type_name) == []
+    assert not len(read_methods([name], keys_of_classes([type_name])[1]).methods.name)
 
 
 def test_who_may_be_in_other_vtables() -> None:
-    assert Methods([["a"], ["__cxa_pure_virtual"]]).has_any
-    assert Methods([["_ZNKSt9exception4whatEv"]]).has_standard and not Methods([["_ZN3Foo3getEv"]]).has_standard
+    found = read_methods(["a", "__cxa_pure_virtual", "_ZNKSt9exception4whatEv", "_ZN3Foo3getEv"], NO_KEYS)
+    assert found.is_any.tolist() == [False, True, False, False]
+    assert found.is_standard.tolist() == [False, False, True, False]
     assert is_standard("NSt6thread6_StateE") and is_standard("St9exception") and not is_standard("N2ns3FooE")
+
+
+def test_names_that_are_long_or_can_be_split_in_many_ways_may_be_in_any_vtable() -> None:
+    names = ["_ZZ1f" + "ENK1A" * 9 + "1gEv", "_ZN1A" + "1a" * (1 << 15) + "1gEv", "_ZN1A1gEv"]
+    assert read_methods(names, NO_KEYS).is_any.tolist() == [True, True, False]

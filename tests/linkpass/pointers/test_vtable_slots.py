@@ -190,8 +190,7 @@ def compare(built: Built, *, with_objects: bool = False, with_report: bool = Fal
 
 
 def rows(found: VtableSlots) -> list[tuple[int, int, int, int, int]]:
-    columns = (found.vtable, found.group, found.slot, found.body)
-    return list(zip(*(column.tolist() for column in columns), found.members, strict=True))
+    return list(zip(*(column.tolist() for column in found), strict=True))
 
 
 def check(score: Counter[str], share: float) -> None:
