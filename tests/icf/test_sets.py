@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 
-from icf.sets import difference, distinct, distinct_pairs, distinct_rows, is_in, is_one_of, runs, union
+from icf.sets import difference, distinct, distinct_pairs, distinct_rows, is_in, is_one_of, rows_of_runs, runs, union
 
 U64_MAX = (1 << 64) - 1
 VALUES = [(), (5,), (5, 5), (3, 1, 2, 1), (U64_MAX, 0, U64_MAX - 1, 1 << 63, (1 << 63) - 1)]
@@ -48,3 +48,9 @@ def test_runs_are_of_equal_neighbours(values: tuple[int, ...]) -> None:
     parts = [(value, values[first:end]) for value, first, end in found]
     assert [part for _, part in parts] == [tuple(group) for _, group in groupby(values)]
     assert all(value == part[0] for value, part in parts)
+
+
+def test_rows_of_runs_come_with_the_run_they_are_of() -> None:
+    index, rows = rows_of_runs(np.array([7, 0, 2, 7]), np.array([2, 0, 3, 1]))
+    assert index.tolist() == [0, 0, 2, 2, 2, 3] and rows.tolist() == [7, 8, 2, 3, 4, 7]
+    assert [len(each) for each in rows_of_runs(np.empty(0, np.int64), np.empty(0, np.int64))] == [0, 0]
