@@ -41,7 +41,7 @@ def is_settled(status: os.stat_result, at_ns: int | None = None) -> bool:
     return (time.time_ns() if at_ns is None else at_ns) - changed_ns > (_FINE_TICK_NS if is_fine else _COARSE_TICK_NS)
 
 
-def digest_of(fd: int, size_bytes: int, path: str) -> bytes:
+def digest_of(fd: int, size_bytes: int, path: str, threads: int = _THREADS) -> bytes:
     """Return the SHA-256 of the SHA-256 of each 16 MiB of an open file, the first 16 bytes of it.
 
     The pieces are not kept after reading: most of them are not needed again. A piece that is a hole is not read.
@@ -63,7 +63,7 @@ def digest_of(fd: int, size_bytes: int, path: str) -> bytes:
     if size_bytes <= _PIECE_BYTES:
         return sha256(piece(0)).digest()[:16]
     starts = list(_starts_with_data(fd, size_bytes))
-    found = dict(zip(starts, in_threads(piece, starts, min(_THREADS, os.cpu_count() or 1)), strict=True))
+    found = dict(zip(starts, in_threads(piece, starts, min(threads, os.cpu_count() or 1)), strict=True))
     if len(found) * _PIECE_BYTES < size_bytes:
         last = (size_bytes - 1) // _PIECE_BYTES * _PIECE_BYTES
         found.setdefault(last, sha256(bytes(size_bytes - last)).digest())

@@ -50,6 +50,7 @@ def run_pass(
     objects: LinkObjects | None = None,
     laid_out: Callable[[Layout], None] | None = None,
     inspect: Inspect | None = None,
+    beside: Callable[[], None] | None = None,
 ) -> Summary:
     """Put the tables into the image at `path`, or its debug file. On failure the input stays as it is.
 
@@ -60,6 +61,7 @@ def run_pass(
         objects: the objects that `options.objects` names, if they have been read already.
         laid_out: is called with the layout of the image, if the tables went into it.
         inspect: is called with what was found, if the image did not have its tables already.
+        beside: is called by a thread when the others have read the image, and most of the pass has one thread.
 
     Returns:
         What the pass found and wrote.
@@ -82,6 +84,8 @@ def run_pass(
 
             return copy_tables(image, outputs, options)
         scanning = start_scan(image, options.threads, background)
+        if beside is not None:
+            background.start(beside)
         from linkpass.steps import write_tables
 
         annotations = _annotations(image)

@@ -213,7 +213,11 @@ def _pass(
     objects, folded = printed
     options = Options(debug_roots=(directory or os.curdir,))  # .dwo files may lie beside the program
     if repeat is not None:
-        return repeat.keep(link, path, lambda kept: _done(run_pass(path, options, folded, objects, kept), shown))
+        return repeat.keep(
+            link,
+            path,
+            lambda laid_out, beside: _done(run_pass(path, options, folded, objects, laid_out, beside=beside), shown),
+        )
     if not in_image:
         return _done(run_pass(path, options, folded, objects, inspect=inspect), shown)
     whole = f"{path}.unstripped"

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from hashlib import file_digest, sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from icf.elf.archive import is_thin
 from icf.filedigest import digest_of, is_settled, stamp_of
@@ -32,12 +32,26 @@ if TYPE_CHECKING:
     from linkpass.rewrite.layout import Layout
 
 
+LaidOut: TypeAlias = "Callable[[Layout], None]"  # is called with the layout of the output
+Beside: TypeAlias = Callable[[], None]  # what a thread does beside the pass
+
+
 class Done(NamedTuple):
     """What a pass did."""
 
     lines: tuple[str, ...]  # the summary
     notes: tuple[str, ...]
     is_self_contained: bool  # all was read from the image, the report and the objects
+
+
+class _Link(NamedTuple):
+    """A link, as in `KeptLink`."""
+
+    inputs: tuple[str, ...]
+    files: dict[str, Seen]
+    report_digest: str
+    image_digest: str
+    image_bytes: int
 
 
 class _OtherOutputError(Exception):
@@ -87,23 +101,28 @@ class Repeat:
             os.close(fd)
         return Done(last.lines, last.notes, is_self_contained=True)
 
-    def keep(self, link: RunningLink, path: str, run: Callable[[Callable[[Layout], None]], Done]) -> Done:
-        """Run the pass over the linked file at `path` with `run`, and keep what it did."""
+    def keep(self, link: RunningLink, path: str, run: Callable[[LaidOut, Beside], Done]) -> Done:
+        """Run the pass over the linked file at `path` with `run`, and keep what it did.
+
+        A thread identifies files beside most of the pass, which has one thread.
+        """
         layouts: list[Layout] = []
-        with open(path, "rb", buffering=0) as image, Background() as background:
-            image_bytes = os.fstat(image.fileno()).st_size
-            digest = background.start(partial(digest_of, image.fileno(), image_bytes, path))
-            done = run(layouts.append)
-            if done.is_self_contained and not any(map(is_thin, link.files.values())):
-                before = self._last.files if self._last is not None else {}
-                files = {
-                    file: _seen_now(file, content, link.start_ns, before.get(file))
-                    for file, content in link.files.items()
-                }
-                names, report, image_digest = tuple(link.names), _report_digest(link), digest().hex()
-                kept = KeptLink(names, files, report, image_digest, image_bytes, layouts[0], done.lines, done.notes)
+        seen: list[_Link] = []
+        with open(path, "rb", buffering=0) as image:
+            done = run(layouts.append, lambda: seen.append(self._look_at(link, image.fileno(), path)))
+            if done.is_self_contained and seen and not any(map(is_thin, link.files.values())):
+                kept = KeptLink(*seen[0], layouts[0], done.lines, done.notes)
                 self.links.save(self._command, kept)
         return done
+
+    def _look_at(self, link: RunningLink, image_fd: int, path: str) -> _Link:
+        before = self._last.files if self._last is not None else {}
+        files = {
+            file: _seen_now(file, content, link.start_ns, before.get(file)) for file, content in link.files.items()
+        }
+        image_bytes = os.fstat(image_fd).st_size
+        digest = digest_of(image_fd, image_bytes, path, threads=1).hex()
+        return _Link(tuple(link.names), files, _report_digest(link), digest, image_bytes)
 
 
 def _seen_now(path: str, content: memoryview, start_ns: int, before: Seen | None) -> Seen:
