@@ -28,7 +28,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from icf.columns import I64, U32, Mask
+from icf.columns import I64, U32, U64, Mask
 from icf.elf.headers import HEADERS, parse_kind
 from icf.elf.sectiontable import SectionTable, gather
 from icf.elf.symbols import SYM, Symbols
@@ -45,12 +45,14 @@ from icf.elf.types import (
     STT_FILE,
     STT_FUNC,
     STT_GNU_IFUNC,
+    STT_OBJECT,
     STT_SECTION,
     SYM_SIZE_BYTES,
     source_name,
 )
 from icf.errors import FormatError, UnsupportedError
 from icf.reader import Reader
+from icf.strings import hash_table
 
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _WORD = np.dtype("<u4")
@@ -153,6 +155,12 @@ class ObjectFile:
         is_code = self.sections.is_code[shndx]
         rows, shndx = rows[is_code], shndx[is_code]
         return rows[np.lexsort((rows, symbols.value[rows], shndx))].astype(np.int64, copy=False)
+
+    @cached_property
+    def data_hashes(self) -> U64:
+        """The hashes of the names of its data."""
+        symbols = self.symbols
+        return hash_table(symbols.strtab, symbols.name_offset[(symbols.type == STT_OBJECT) & symbols.is_defined])
 
     # Relocations
 

@@ -44,6 +44,7 @@ def _printed_by(link: RunningLink, output: str, links: KeptLinks | None) -> Prin
     for printed in link.lines():
         if isinstance(printed, bytes):
             kept.save(objects)  # by now all inputs are known, and the linker goes on for a while
+            objects.prepare()
             folded.add(printed.decode("utf-8", "surrogateescape"))
             continue
         for object_file in inputs.of(printed):

@@ -61,11 +61,14 @@ class LinkObjects:
         self.objects: list[ObjectFile] = []
         self._parts: list[Functions] = []
         self._addresses: list[Addresses | None] = []  # None: not read yet
+        self._is_prepared = False
         for object_file in objects:
             self.add(object_file)
 
     def add(self, object_file: ObjectFile, index: ObjectIndex | None = None) -> None:
         """Add one more object, with its index if that is known; not after the first look-up."""
+        if self._is_prepared:
+            self._forget()
         _ = object_file.relocation_section  # computed now, while the linker runs
         if index is None:
             self._parts.append(_read_functions(len(self.objects), object_file))
@@ -89,6 +92,27 @@ class LinkObjects:
         """
         with suppress(IcfError):
             self._addresses[-1] = read_addresses(len(self.objects) - 1, self.objects[-1])
+
+    def prepare(self) -> None:
+        """Compute what look-ups need, as no more objects are likely to be added.
+
+        An error shows at its look-up.
+        """
+        if self._is_prepared or not self.objects:
+            return
+        self._is_prepared = True
+        with suppress(IcfError):
+            for each in self.objects:
+                symbols = each.symbols
+                _ = each.has_lto_code, each.source_file, each.data_hashes, symbols.bind, symbols.is_defined
+            _ = self.addresses, self._is_local, self._first_of_object
+            self.index()
+
+    def _forget(self) -> None:
+        """Forget what was computed of all objects together."""
+        self._is_prepared = False
+        for name in ("addresses", "functions", "code", "_by_hash", "_is_local", "_first_of_object", "_starts"):
+            self.__dict__.pop(name, None)
 
     def index(self) -> None:
         """Put the functions in the orders in which look-ups need them; no more objects are added."""

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from icf.columns import I64, U64, Mask
+from icf.columns import I64, U64
 from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
 from icf.elf.symbols import Symbols
@@ -52,7 +52,7 @@ def find_missing(image: Image, objects: Sequence[ObjectFile], defined: U64) -> l
     """
     found = {name for name in _names(image.symbols, _functions(image), defined) if not is_unfolded(name)}
     rows = _data(image)
-    of_data = [defined, *(_hashes(each.symbols, each.symbols.type == STT_OBJECT) for each in objects)]
+    of_data = [defined, *(each.data_hashes for each in objects)]
     found.update(name for name in _names(image.symbols, rows, np.concatenate(of_data)) if name not in _RUNTIME_DATA)
     given = Counter(name for each in objects for name in _files(each.symbols))
     lacking = Counter(_files(image.symbols)) - given
@@ -94,10 +94,6 @@ def _names(symbols: Symbols, rows: I64, defined: U64) -> list[str]:
     """Return the names of the symbols that are not defined."""
     hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
     return symbols.names(rows[~is_in(hashes, defined)].tolist())
-
-
-def _hashes(symbols: Symbols, is_wanted: Mask) -> U64:
-    return hash_table(symbols.strtab, symbols.name_offset[is_wanted & symbols.is_defined])
 
 
 def _files(symbols: Symbols) -> Iterable[str]:
