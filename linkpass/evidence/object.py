@@ -21,14 +21,14 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.aliases import REAL, WRAP, base_name, same_function
-from icf.columns import I64
+from icf.columns import I64, U64, Mask
 from icf.demangle import demangle
 from icf.elf.types import STB_LOCAL, Machine
 from icf.folds.classes import Fold
 from icf.folds.member import FoldMember
 from icf.folds.nameless import identifiers, identifiers_of
 from icf.model import Evidence
-from icf.sets import is_in
+from icf.sets import is_in, is_one_of
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Records, Statements
 from linkpass.linked import Linked, Place
@@ -40,77 +40,96 @@ from linkpass.relocation_types import FUNCTION_LOADS
 _OPERAND_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (277, 280, 282, 283)}
 
 
-class _Branch(NamedTuple):
-    """A call or jump whose callee in one caller is wanted."""
+class _Branches(NamedTuple):
+    """Calls and jumps whose callee in one caller is wanted; a row each."""
 
-    slot: int
-    end: int
-    target: int
-    is_jump: bool
-    operand: int  # of a call through a register, 0 else
+    slot: I64
+    caller: I64  # row of the caller among those that there are
+    end: U64
+    target: U64
+    is_jump: Mask
+    operand: U64  # of a call through a register, 0 else
 
 
 def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Records) -> Statements:
     """Return the statements of objects about the calls and jumps into merged bodies that `records` lacks."""
     statements = Statements(Evidence.OBJECT)
-    branches_of = _unknown_branches(linked, reach, records)
-    wanted = [wanted_member(caller.vaddr, linked.members(caller.vaddr), caller.member) for caller in branches_of]
-    pairs: list[tuple[Place, _Branch]] = []  # with `functions`, which has the callers as the objects have them
-    functions: list[int] = []
-    for (caller, branches), found in zip(branches_of.items(), objects.definitions(linked.image, wanted), strict=True):
-        for function in found:
-            pairs += [(caller, branch) for branch in branches]
-            functions += [function] * len(branches)
-    entries = _operands(linked, objects, np.array(functions, np.int64), pairs)
+    callers, branches = _unknown_branches(linked, reach, records)
+    wanted = [wanted_member(caller.vaddr, linked.members(caller.vaddr), caller.member) for caller in callers]
+    rows, functions = _in_functions(branches, objects.definitions(linked.image, wanted))
+    slot, end, target = branches.slot[rows], branches.end[rows], branches.target[rows]
+    is_jump, operand = branches.is_jump[rows], branches.operand[rows]
+    starts = np.array([caller.vaddr for caller in callers], np.uint64)[branches.caller[rows]]
+    ends = np.where(operand != 0, operand + np.uint64(4), end) - starts  # of operands, in their callers
+    entries = _entries_of(linked, objects, functions, ends.astype(np.int64), is_jump)
+    is_loop = is_jump & (target == starts)
+    statements.loops += slot[(entries < 0) & is_loop].tolist()
+    beside = np.flatnonzero((entries < 0) & ~is_loop & (operand == 0))
+    named = np.flatnonzero(entries >= 0)
+    types, loads = _OPERAND_TYPES[linked.image.machine], FUNCTION_LOADS[linked.image.machine]
+    found_types = objects.code.types(entries[named])
+    named = named[np.where(operand[named] != 0, is_one_of(found_types, loads), is_one_of(found_types, types))]
+    relocations = dict(zip(named.tolist(), objects.code.entries(entries[named]), strict=True))
     callees = _Callees(linked, objects)
     stated: list[tuple[int, int]] = []  # slot, callee
-    types, loads = _OPERAND_TYPES[linked.image.machine], FUNCTION_LOADS[linked.image.machine]
-    relocations = iter(objects.code.entries(entries[entries >= 0]))
-    for (caller, branch), function, has_entry in zip(pairs, functions, (entries >= 0).tolist(), strict=True):
-        if not has_entry:
-            if branch.is_jump and branch.target == caller.vaddr:
-                statements.loops.append(branch.slot)
-                continue
-            if branch.operand or not objects.has_operand(function, linked.image, branch.end, caller.vaddr):
-                continue
-            found = callees.beside(function, branch.target - caller.vaddr, branch.target)
+    asked = np.sort(np.concatenate([named, beside]))
+    columns = asked, functions[asked], slot[asked], end[asked], target[asked], starts[asked]
+    for row, function, own_slot, own_end, own_target, start in zip(*(each.tolist() for each in columns), strict=True):
+        relocation = relocations.get(row)
+        if relocation is not None:
+            found = callees.of(relocation, own_target)
+        elif objects.has_operand(function, linked.image, own_end, start):
+            found = callees.beside(function, own_target - start, own_target)
         else:
-            relocation = next(relocations)
-            if relocation.type not in (loads if branch.operand else types):
-                continue
-            found = callees.of(relocation, branch.target)
+            continue
         if len(found) == 1:
-            stated.append((branch.slot, found[0]))
+            stated.append((own_slot, found[0]))
         else:
             which = "several" if found else "none"
             statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
-    statements.state([slot for slot, _ in stated], [callee for _, callee in stated])
+    statements.state([own_slot for own_slot, _ in stated], [callee for _, callee in stated])
     return statements
 
 
-def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> dict[Place, list[_Branch]]:
-    """Return the branches into merged bodies, by caller, for which `records` has no callee."""
-    unknown: dict[Place, list[_Branch]] = {}
+def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> tuple[list[Place], _Branches]:
+    """Return the branches into merged bodies for which `records` has no callee, and their callers.
+
+    The callers stand in the order of their first branches.
+    """
     slots = np.flatnonzero(~records.is_known)
     branches = records.slots.branch[slots]
     matter = (reach.source[branches] != 0) & is_in(reach.target[branches], linked.vaddrs)
     slots, branches = slots[matter], branches[matter]
-    branch_columns = reach.source, reach.end, reach.target, reach.is_jump, reach.operand
-    columns = slots, records.slots.member[slots], *(column[branches] for column in branch_columns)
-    for slot, member, source, *branch in zip(*(column.tolist() for column in columns), strict=True):
-        unknown.setdefault(Place(source, member), []).append(_Branch(slot, *branch))
-    return unknown
+    source, member = reach.source[branches], records.slots.member[slots]
+    order = np.lexsort((member, source))  # is stable: the first row of each caller is its first branch
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = (np.diff(source[order]) != 0) | (np.diff(member[order]) != 0)
+    first = order[is_new]
+    rank = np.argsort(np.argsort(first))
+    caller = np.empty(len(order), np.int64)
+    caller[order] = rank[np.cumsum(is_new) - 1]
+    first.sort()
+    callers = list(map(Place, source[first].tolist(), member[first].tolist()))
+    end, target, operand = reach.end[branches], reach.target[branches], reach.operand[branches]
+    return callers, _Branches(slots, caller, end, target, reach.is_jump[branches], operand)
 
 
-def _operands(linked: Linked, objects: LinkObjects, functions: I64, pairs: list[tuple[Place, _Branch]]) -> I64:
-    """Return the relocation of each branch's operand in the caller's function, -1 if it has none."""
-    ends = np.array(
-        [(branch.operand + 4 if branch.operand else branch.end) - caller.vaddr for caller, branch in pairs], np.int64
-    )
+def _in_functions(branches: _Branches, found: list[list[int]]) -> tuple[I64, I64]:
+    """Return the rows of the branches of each caller, for each of its functions in `found`, and that function."""
+    order = np.argsort(branches.caller, kind="stable")
+    first, end = np.searchsorted(branches.caller[order], [np.arange(len(found)), np.arange(1, len(found) + 1)])
+    caller = np.repeat(np.arange(len(found)), np.array([len(functions) for functions in found], np.int64))
+    counts = (end - first)[caller]
+    rows = np.arange(int(counts.sum())) + np.repeat(first[caller] - (np.cumsum(counts) - counts), counts)
+    functions = np.array([function for functions in found for function in functions], np.int64)
+    return order[rows], np.repeat(functions, counts)
+
+
+def _entries_of(linked: Linked, objects: LinkObjects, functions: I64, ends: I64, is_jump: Mask) -> I64:
+    """Return the relocation of each operand that ends there in a function, -1 if it has none."""
     entries = objects.code.relocations_at(functions, ends - 4)
     if linked.image.machine is Machine.X86_64:
         # `jmp *f@GOTPCREL(%rip)` relaxed is one byte shorter than it was: its operand ends before the nop
-        is_jump = np.array([branch.is_jump for _, branch in pairs], np.bool_)
         shorter = np.flatnonzero((entries < 0) & is_jump)
         entries[shorter] = objects.code.relocations_at(functions[shorter], ends[shorter] - 3)
     return entries

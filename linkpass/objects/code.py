@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.code.branches import executable_sections
-from icf.columns import I64, U64, Mask
+from icf.columns import I64, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.objectfile import RELOCATION, ObjectFile
 from icf.elf.types import Machine
@@ -93,6 +93,11 @@ class ObjectCode:
         part = self._entries[rows]
         columns = (self._object_idx[rows], part["type"], part["symbol"], part["addend"])
         return list(map(Relocation, *(column.tolist() for column in columns)))
+
+    def types(self, rows: I64) -> U32:
+        """Return the types of some of them."""
+        types: U32 = self._entries["type"][rows]
+        return types
 
     def relocations_at(self, functions: I64, offsets: I64) -> I64:
         """Return the entry at each offset from the start of each function; -1 if none is there."""

@@ -215,13 +215,19 @@ class LinkObjects:
 
     def definitions(self, image: Image, wanted: Sequence[Wanted]) -> list[list[int]]:
         """Return, for each function that is wanted, the functions of objects that it can be, by name, file and code."""
-        found = self._named({name for one in wanted for name in one.names})
+        found, exported_names = self._named({name for one in wanted for name in one.names})
         drops_file = image.linker.hidden_symbols is HiddenSymbols.AFTER_ANY_FILE
         # the index in `wanted`, and functions of which the first that fits is the one
         asked: list[tuple[int, list[int]]] = []
         for at, one in enumerate(wanted):
             for name in one.names:
-                rows = [row for row in found.get(name, ()) if drops_file or self._may_be_of(row, one.files)]
+                rows = found.get(name)
+                if rows is None:
+                    continue
+                if name in exported_names and (drops_file or not one.files):
+                    asked.append((at, rows))
+                    continue
+                rows = [row for row in rows if drops_file or self._may_be_of(row, one.files)]
                 # hidden functions, and those that a version script does not list, are local in the image
                 exported = [row for row in rows if not self._is_local[row]]
                 asked += [(at, [row]) for row in rows if self._is_local[row] and self._may_be_of(row, one.files)]
@@ -241,13 +247,16 @@ class LinkObjects:
             asked = still_asked
         return result
 
-    def _named(self, names: set[str]) -> dict[str, list[int]]:
-        """Return the functions of these names, in link order."""
+    def _named(self, names: set[str]) -> tuple[dict[str, list[int]], set[str]]:
+        """Return the functions of these names, in link order, and the names that no local function has."""
         ordered = sorted(names)
         hashes, order = self._by_hash
         wanted = hash_names(ordered)
         first, end = np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")
-        return {ordered[at]: order[first[at] : end[at]].tolist() for at in np.flatnonzero(end > first).tolist()}
+        local_before = np.append(0, np.cumsum(self.functions.is_local[order]))
+        exported = np.flatnonzero(local_before[first] == local_before[end]).tolist()
+        named = {ordered[at]: order[first[at] : end[at]].tolist() for at in np.flatnonzero(end > first).tolist()}
+        return named, set(map(ordered.__getitem__, exported))
 
     def _may_be_of(self, function: int, files: frozenset[str]) -> bool:
         source = self.object_of(function).source_file if files else ""
