@@ -33,9 +33,11 @@ def passes_words_on(command: LinkCommand) -> bool:
         return True
     words = command.command
     name = words[1] if os.path.basename(words[0]) in _LAUNCHERS and len(words) > 1 else words[0]
-    from shutil import which
+    path: str | None = name
+    if not os.path.dirname(name):
+        from shutil import which  # which takes 3 ms to import, and build systems name compilers by their paths
 
-    path = which(name)
+        path = which(name)
     script = _script(path) if path is not None else None
     if script is not None:
         lines = [line for line in script.splitlines() if line.strip() and not line.lstrip().startswith("#")]
