@@ -196,7 +196,8 @@ class _Callees:
         by_name = self._named.get(fold.vaddr)
         if by_name is None:
             by_name = self._named[fold.vaddr] = fold.members.by_name()
-        found = sorted({idx for name in names if name for idx in by_name.get(name, ())})
+        named = [by_name[name] for name in names if name and name in by_name]
+        found = named[0] if len(named) == 1 else sorted({idx for each in named for idx in each})
         if not file:
             return found
         files = map(fold.members.files_of, found)
