@@ -103,6 +103,20 @@ def test_members_of_one_name(read: Read) -> None:
     assert read("both.a(c.o)") == []
 
 
+def test_an_object_that_comes_after_look_ups_were_prepared(compiled: Path) -> None:
+    first, second = open_inputs([str(compiled / "a.o"), str(compiled / "b.o")])
+    objects = LinkObjects([first])
+    objects.prepare()
+    objects.add(second)
+    objects.prepare()
+    together = LinkObjects([first, second])
+    for own, expected in (
+        *zip(objects.functions, together.functions, strict=True),
+        *zip(objects.addresses, together.addresses, strict=True),
+    ):
+        assert np.array_equal(own, expected)
+
+
 def test_a_thin_archive_says_nothing_of_its_members(read: Read) -> None:
     assert read("thin.a(b.o)") == read("thin.a(b.o)") == ["thin.a(b.o)"]
 
