@@ -26,6 +26,7 @@ from icf.columns import I64, U32, U64
 from icf.pdb import columns as col
 from icf.pdb.file import Pdb
 from icf.pdb.module import Lines, Symbols
+from icf.sets import rows_of_runs
 
 _HIDDEN = (0xF00F00, 0xFEEFEE)  # lines of code without a source
 _REPEAT_FACTOR = 32  # segments at most, in rows; deeper nesting is an attack
@@ -177,8 +178,7 @@ def _flatten(ranges: _Ranges) -> tuple[I64, U64, I64]:
     counts = last - first
     if int(counts.sum()) > _REPEAT_FACTOR * len(low) + (1 << 16):
         counts = np.where(ranges.node == 0, counts, 0)  # own lines do not overlap
-    owner = np.repeat(np.arange(len(counts)), counts)
-    segment = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
+    owner, segment = rows_of_runs(first, counts)
     winner = np.full(len(edges), -1, np.int64)
     order = np.argsort(ranges.node[owner], kind="stable")  # of several the innermost is stored last
     winner[segment[order]] = owner[order]

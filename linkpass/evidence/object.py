@@ -28,7 +28,7 @@ from icf.folds.classes import Fold
 from icf.folds.member import FoldMember
 from icf.folds.nameless import identifiers, identifiers_of
 from icf.model import Evidence
-from icf.sets import is_in, is_one_of
+from icf.sets import is_in, is_one_of, rows_of_runs
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Records, Statements
 from linkpass.linked import Linked, Place
@@ -120,9 +120,9 @@ def _in_functions(branches: _Branches, found: list[list[int]]) -> tuple[I64, I64
     first, end = np.searchsorted(branches.caller[order], [np.arange(len(found)), np.arange(1, len(found) + 1)])
     caller = np.repeat(np.arange(len(found)), np.array([len(functions) for functions in found], np.int64))
     counts = (end - first)[caller]
-    rows = np.arange(int(counts.sum())) + np.repeat(first[caller] - (np.cumsum(counts) - counts), counts)
+    which, rows = rows_of_runs(first[caller], counts)
     functions = np.array([function for functions in found for function in functions], np.int64)
-    return order[rows], np.repeat(functions, counts)
+    return order[rows], functions[which]
 
 
 def _entries_of(linked: Linked, objects: LinkObjects, functions: I64, ends: I64, is_jump: Mask) -> I64:

@@ -26,7 +26,7 @@ from icf.columns import I64, U32, U64, Mask
 from icf.elf.image import Image
 from icf.elf.objectfile import RELOCATION, ObjectFile
 from icf.elf.types import Machine
-from icf.sets import difference, is_one_of
+from icf.sets import difference, is_one_of, rows_of_runs
 
 _SECTION_BITS = 32
 _OFFSET_BITS = np.uint64(40)  # of a key; no section is larger than a file, and no link has 2 ** 24 sections with code
@@ -137,8 +137,7 @@ class ObjectCode:
         low, sizes = self._start_keys(functions), self._functions.size_bytes[functions]
         first = np.searchsorted(self._key, low)
         counts = np.searchsorted(self._key, low + sizes) - first
-        owner = np.repeat(np.arange(len(functions)), counts)
-        rows = np.arange(len(owner)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        owner, rows = rows_of_runs(first, counts)
         at = (self._key[rows] - low[owner]).astype(np.int64)
         end = sizes.astype(np.int64)[owner]
         before, after = np.full(len(rows), _FIELD[0]), np.full(len(rows), _FIELD[1])

@@ -12,7 +12,7 @@ import numpy as np
 from icf.columns import I64
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
-from icf.sets import distinct, distinct_pairs, is_in
+from icf.sets import distinct, distinct_pairs, is_in, rows_with
 from linkpass.objects.columns import NOWHERE
 from linkpass.objects.placement import Placement
 
@@ -42,11 +42,8 @@ def _of_equal_size(image: Image, placement: Placement, sections: I64) -> tuple[I
     body_sizes = image.symbols.size_bytes[bodies]
     order = np.argsort(body_sizes, kind="stable")
     body_sizes, body_vaddrs = body_sizes[order], image.symbols.value[bodies[order]].view(np.int64)
-    low = np.searchsorted(body_sizes, sizes)
-    counts = np.searchsorted(body_sizes, sizes, side="right") - low
-    chosen = np.arange(int(counts.sum())) + np.repeat(low - (np.cumsum(counts) - counts), counts)
-    bases = body_vaddrs[chosen] - np.repeat(found.value[rows], counts)
-    return distinct_pairs(np.repeat(sections, counts), bases)
+    which, chosen = rows_with(body_sizes, sizes)
+    return distinct_pairs(sections[which], body_vaddrs[chosen] - found.value[rows][which])
 
 
 class _Targets:

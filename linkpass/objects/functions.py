@@ -25,7 +25,7 @@ from icf.elf.types import STB_LOCAL
 from icf.errors import IcfError
 from icf.folds.body_members import Members
 from icf.linkers import HiddenSymbols
-from icf.sets import distinct
+from icf.sets import distinct, rows_of_runs
 from icf.strings import hash_names, hash_table
 from linkpass.objects.addresses import Addresses, read_addresses
 from linkpass.objects.code import Functions, ObjectCode
@@ -173,8 +173,7 @@ class LinkObjects:
         place = number << _OFFSET_BITS | np.where(inside, offset, 0)
         first = np.searchsorted(starts, place)
         counts = np.where(inside, np.searchsorted(starts, place, side="right") - first, 0)
-        own = np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
-        return np.repeat(np.arange(len(counts)), counts), own
+        return rows_of_runs(first, counts)
 
     def last_start(self, object_idx: I64, section: I64, offset: I64) -> I64:
         """Return where the last function starts that starts at each of these places or before it; -1 if none does."""

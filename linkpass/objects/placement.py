@@ -27,7 +27,7 @@ from icf.columns import I64, U32, U64, Mask
 from icf.elf.fields import Fields
 from icf.elf.image import Image
 from icf.elf.types import SHF_GNU_RETAIN, STB_LOCAL
-from icf.sets import distinct, is_in
+from icf.sets import distinct, is_in, rows_with
 from linkpass.objects.code import ObjectCode
 from linkpass.objects.columns import NOWHERE, LinkColumns
 
@@ -97,12 +97,10 @@ class Placement:
         base = symbols[local] - references.value[rows[local]]
         self.places.update(zip(target[local].tolist(), base.tolist(), strict=True))
         self.globals.update(zip(key[of_global].tolist(), symbols[of_global].tolist(), strict=True))
-        keys = found.key[self._by_key]
-        low = np.searchsorted(keys, key[of_global])
-        counts = np.searchsorted(keys, key[of_global], side="right") - low
-        definitions = self._by_key[np.arange(int(counts.sum())) + np.repeat(low - (np.cumsum(counts) - counts), counts)]
+        which, at = rows_with(found.key[self._by_key], key[of_global])
+        definitions = self._by_key[at]
         target = np.concatenate([target[local], found.section[definitions]])
-        base = np.concatenate([base, np.repeat(symbols[of_global], counts) - found.value[definitions]])
+        base = np.concatenate([base, symbols[of_global][which] - found.value[definitions]])
         is_first = self.base[target] == NOWHERE
         self.base[target[is_first]] = base[is_first]
         self._is_lost[target[self.base[target] != base]] = True

@@ -25,6 +25,7 @@ from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.model import FoldClass, Member, MemberFlag
+from icf.sets import rows_of_runs
 from icf.strings import hash_names, hash_table
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.names import Names
@@ -63,9 +64,7 @@ class _Functions:
         around = np.searchsorted(self.low, self.low[np.maximum(last - 1, 0)], side="left")
         is_within = (first == last) & (last > 0) & (self.high[around] > starts)
         first, last = np.where(is_within, around, first), np.where(is_within, around + 1, last)
-        counts = last - first
-        rows = np.repeat(np.arange(len(starts)), counts)
-        at = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+        rows, at = rows_of_runs(first, last - first)
         return rows, self.owner[at]
 
     def names(self, functions: I64) -> U64:

@@ -26,6 +26,7 @@ from icf.columns import I64, U64
 from icf.dwarf.dies import resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.units import DebugInfo
+from icf.sets import rows_of_runs
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.job import Choices
@@ -159,12 +160,12 @@ class _Columns:
         distinct, self._back = np.unique(function, return_inverse=True)
         nodes, ranges = scan.nodes, scan.node_ranges
         self._first, last = scan.functions.first_node[distinct], scan.functions.last_node[distinct]
-        node, owner = _expand(self._first, last)
+        owner, node = rows_of_runs(self._first, last - self._first)
         origin, of_origin = np.unique(nodes.origin[node], return_inverse=True)
         declared = _declared(debug, lines, origin)[:, of_origin.reshape(-1)]
         called = _paths(lines, scan.functions.unit[distinct][owner].astype(np.int64), nodes.call_file[node])
         first_range, last_range = (np.searchsorted(ranges.owner, node, side=side) for side in ("left", "right"))
-        at, of_node = _expand(first_range, last_range)
+        of_node, at = rows_of_runs(first_range, last_range - first_range)
         base = ranges.low[first_range[of_node]]
         sizes = _mix(at - first_range[of_node], ranges.low[at] - base, ranges.high[at] - base)
         node_digest = _mix(
@@ -223,7 +224,7 @@ def _row_digests(lines: Lines, choices: Choices, rows: I64) -> U64:
         program, here, paths = lines.tables[table], np.flatnonzero(choices.table[rows] == table), lines.file_maps[table]
         assert program is not None
         first, last = choices.first_row[rows[here]], choices.last_row[rows[here]]
-        at, owner = _expand(first, last)
+        owner, at = rows_of_runs(first, last - first)
         at, owner = at[program.holds[at]], owner[program.holds[at]]
         address = program.address[at] - program.address[first[owner]]
         path = paths[np.minimum(program.file_idx[at], len(paths) - 1)]
@@ -245,13 +246,6 @@ def _paths(lines: Lines, unit: I64, file_idx: NDArray[np.unsignedinteger]) -> U6
             asked = file_idx[here].astype(np.int64)
             paths[here] = np.where(asked < len(numbers), numbers[np.minimum(asked, len(numbers) - 1)], 0)
     return paths
-
-
-def _expand(first: I64, last: I64) -> tuple[I64, I64]:
-    """Return all numbers of some half-open ranges, and the range that each is of."""
-    counts = last - first
-    owner = np.repeat(np.arange(len(first)), counts)
-    return np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner], owner
 
 
 def _mix(*columns: NDArray[np.integer]) -> U64:
