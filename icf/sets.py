@@ -40,6 +40,20 @@ def distinct_rows(rows: NDArray[Number]) -> NDArray[Number]:
     return ordered[fresh]
 
 
+def in_order_met(rows: NDArray[Number]) -> tuple[I64, I64]:
+    """Return where each different row of a table is first, ascending, and for every row which of those it equals."""
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    fresh = np.ones(len(ordered), np.bool_)
+    np.any(ordered[1:] != ordered[:-1], axis=1, out=fresh[1:])
+    met = order[fresh]  # the sort leaves equal rows in their order
+    number = np.empty(len(met), np.int64)
+    number[np.argsort(met)] = np.arange(len(met))
+    numbers = np.empty(len(rows), np.int64)
+    numbers[order] = number[np.cumsum(fresh) - 1]
+    return np.sort(met), numbers
+
+
 def runs(values: NDArray[Number]) -> tuple[NDArray[Number], I64, I64]:
     """Return the runs of equal neighbours in a column: the value, the first row and the row after the last of each."""
     first = np.flatnonzero(_is_first(values))

@@ -23,7 +23,6 @@ if cython.compiled:
         indirect,
         origin_of,
         string_end,
-        string_ref,
     )
     from cython.cimports.icf.dwarf._forms import variant_of
 else:
@@ -36,7 +35,6 @@ else:
         indirect,
         origin_of,
         string_end,
-        string_ref,
     )
     from icf.dwarf._forms import variant_of
 
@@ -46,7 +44,6 @@ def read_children(
     info: Bytes,
     before: u64,
     more_size: u64,
-    str_offsets: Bytes,
     units: u64[:, ::1],
     unit: cython.size_t,
     tables: u64[:, ::1],
@@ -65,7 +62,7 @@ def read_children(
     """Read the DIEs `picks[first:last]` of one unit, as many as fit.
 
     info     the bytes of the unit; `before`: the offset of the first one
-    variables  below a DIE, at any depth, only variables and parameters that have a location have rows
+    variables  below a DIE, at any depth, only variables and parameters with a list or a register have rows
     rows     u64[n, L_COUNT]
     scratch  u64[2 * SLOT_COUNT]
     result   u64[2]: the pick to go on with, and how many rows are filled
@@ -103,6 +100,7 @@ def read_children(
     is_row: cython.bint
     tag: u64
     target: u64
+    block_bytes: u64
     with cython.nogil:
         while i < last:
             before_pick = count
@@ -137,7 +135,8 @@ def read_children(
                 op = decls[decl, col.D_OPS] & 0x7FFFFFFF
                 op_end = decls[decl, col.D_OPS] >> 32
                 slot = 0
-                while slot < col.SLOT_COUNT:
+                block_bytes = 0
+                while slot < col.LT_COUNT:
                     classes[slot] = 0
                     slot += 1
                 while op < op_end:
@@ -186,8 +185,10 @@ def read_children(
                         if value > end - pos:
                             is_bad = True
                             break
+                        if slot == col.LT_PLACE:
+                            block_bytes = value
                         pos += value
-                        value = pos - value + before
+                        value = pos - value
                     if slot != 0:
                         values[slot] = value
                         classes[slot] = packed >> 9 & 31
@@ -195,7 +196,7 @@ def read_children(
                     break
                 if variables:
                     is_row = tag == col.TAG_VARIABLE or tag == col.TAG_FORMAL_PARAMETER
-                    is_row = is_row and classes[col.LT_PLACE] != 0
+                    is_row = is_row and place_of(info, values, classes, block_bytes) != 0
                 else:
                     is_row = depth == 1 and is_wanted(tag, classes[col.LT_LINKAGE_NAME] != 0, has_method)
                 if depth == 0 or is_row:
@@ -206,21 +207,19 @@ def read_children(
                     rows[count, col.L_OWNER] = i
                     rows[count, col.L_DIE] = die + before
                     rows[count, col.L_TAG] = tag
-                    rows[count, col.L_NAME] = string_ref(
-                        units, unit, str_offsets, values[col.LT_NAME], classes[col.LT_NAME]
-                    )
-                    rows[count, col.L_LINKAGE_NAME] = string_ref(
-                        units, unit, str_offsets, values[col.LT_LINKAGE_NAME], classes[col.LT_LINKAGE_NAME]
-                    )
                     target = origin_of(values, classes, col.LT_TYPE, units, unit, more_size)
-                    rows[count, col.L_FLAGS] = flags_of(values, classes)
+                    rows[count, col.L_FLAGS] = flags_of(values, classes) | place_of(info, values, classes, block_bytes)
                     if target == OUTSIDE or target == 0 and classes[col.LT_TYPE] != 0:
                         rows[count, col.L_FLAGS] |= col.L_FAILED
                         target = 0
                     rows[count, col.L_TYPE] = target
                     target = origin_of(values, classes, col.LT_ORIGIN, units, unit, more_size)
                     rows[count, col.L_ORIGIN] = 0 if target == OUTSIDE else target
-                    rows[count, col.L_PLACE] = values[col.LT_PLACE] if classes[col.LT_PLACE] != 0 else 0
+                    rows[count, col.L_PLACE] = 0
+                    if rows[count, col.L_FLAGS] & col.L_REGISTER:
+                        rows[count, col.L_PLACE] = info[values[col.LT_PLACE]] - 0x50
+                    elif rows[count, col.L_FLAGS] & (col.L_LIST | col.L_LIST_INDEX):
+                        rows[count, col.L_PLACE] = values[col.LT_PLACE]
                     rows[count, col.L_OFFSET] = constant(values, classes, col.LT_LOCATION)
                     rows[count, col.L_SIZE] = constant(values, classes, col.LT_SIZE)
                     count += 1
@@ -257,13 +256,7 @@ def is_wanted(tag: u64, is_named: cython.bint, has_method: cython.bint) -> cytho
     """Return whether a child has a row; of the methods of a class the first one with a linkage name has."""
     if tag == col.TAG_SUBPROGRAM:
         return is_named and not has_method
-    return (
-        tag == col.TAG_FORMAL_PARAMETER
-        or tag == col.TAG_MEMBER
-        or tag == col.TAG_INHERITANCE
-        or tag == col.TAG_TEMPLATE_TYPE
-        or tag == col.TAG_TEMPLATE_VALUE
-    )
+    return tag == col.TAG_FORMAL_PARAMETER or tag == col.TAG_MEMBER or tag == col.TAG_INHERITANCE
 
 
 @cython.cfunc
@@ -271,23 +264,31 @@ def is_wanted(tag: u64, is_named: cython.bint, has_method: cython.bint) -> cytho
 @cython.nogil
 @cython.exceptval(check=False)
 def flags_of(values: u64[::1], classes: u64[::1]) -> u64:
-    """Return the flags of a row."""
+    """Return the flags of a row, but for those of its place."""
     flags: u64 = 0
-    if classes[col.LT_DECLARATION] != 0 and values[col.LT_DECLARATION] != 0:
-        flags |= col.L_DECLARATION
     if classes[col.LT_OBJECT_POINTER] != 0:
         flags |= col.L_METHOD
     if classes[col.LT_VIRTUALITY] != 0 and values[col.LT_VIRTUALITY] != 0:
         flags |= col.L_VIRTUAL
     if classes[col.LT_EXTERNAL] != 0:
         flags |= col.L_STATIC
-    if classes[col.LT_PLACE] == col.CLS_OFFSET:
-        flags |= col.L_LIST
-    elif classes[col.LT_PLACE] == col.CLS_LIST_INDEX:
-        flags |= col.L_LIST_INDEX
-    elif classes[col.LT_PLACE] == col.CLS_BLOCK:
-        flags |= col.L_BLOCK
     return flags
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def place_of(info: Bytes, values: u64[::1], classes: u64[::1], block_bytes: u64) -> u64:
+    """Return the flag that says what DW_AT_location has: a list, or one register; 0 for anything else."""
+    if classes[col.LT_PLACE] == col.CLS_OFFSET:
+        return col.L_LIST
+    if classes[col.LT_PLACE] == col.CLS_LIST_INDEX:
+        return col.L_LIST_INDEX
+    if classes[col.LT_PLACE] == col.CLS_BLOCK and block_bytes == 1:
+        if info[values[col.LT_PLACE]] >= 0x50 and info[values[col.LT_PLACE]] <= 0x6F:  # DW_OP_reg0, DW_OP_reg31
+            return col.L_REGISTER
+    return 0
 
 
 @cython.cfunc

@@ -4,7 +4,6 @@ def read_children(
     info: memoryview,
     before: int,
     more_size: int,
-    str_offsets: memoryview,
     units: memoryview,
     unit: int,
     tables: memoryview,

@@ -171,13 +171,11 @@ def slots() -> U8:
 def child_slots() -> U8:
     """Return the slot of each attribute of the DIEs that `_children` reads, whatever their kind."""
     slot_of = {
-        0x03: col.LT_NAME,
         0x6E: col.LT_LINKAGE_NAME,
         0x2007: col.LT_LINKAGE_NAME,  # MIPS_linkage_name
         0x49: col.LT_TYPE,
         0x38: col.LT_LOCATION,  # data_member_location
         0x0B: col.LT_SIZE,  # byte_size
-        0x3C: col.LT_DECLARATION,
         0x64: col.LT_OBJECT_POINTER,
         0x4C: col.LT_VIRTUALITY,
         0x3F: col.LT_EXTERNAL,

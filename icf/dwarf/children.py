@@ -6,7 +6,7 @@
         DW_TAG_formal_parameter     -
       DW_TAG_member then            row
 
-Of a row the columns L_* are known: tag, names, type, offset in the class, size. Types by signature count as not known.
+Of a row the columns L_* are known: tag, type, offset in the class, size. Types by signature count as not known.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ChildReader:
     def read(self, offsets: U64, *, variables: bool = False) -> U64:
         """Return the rows of the DIEs at `offsets`, which ascend: of each its own first; L_OWNER is its index there.
 
-        `variables`: those of a function at any depth, parameters and inlined calls' included, in place of children.
+        `variables`: those in lists or registers at any depth, parameters included, in place of children.
         """
         unit_of = self.debug.unit_of(offsets)
         found = [self._rows[:0]]
@@ -50,15 +50,14 @@ class ChildReader:
 
     def _read_unit(self, unit: int, offsets: U64, first: int, end: int, variables: bool) -> list[U64]:
         debug, columns = self.debug, self._units[unit]
-        start, info, str_offsets = int(columns[col.OFFSET]), self.bytes_of(unit), debug.str_offsets_of(np.array([unit]))
+        start, info = int(columns[col.OFFSET]), self._bytes_of(unit)
         scratch, result = np.empty(2 * col.SLOT_COUNT, np.uint64), np.zeros(2, np.uint64)
         tables, decls, ops, consts = self._tables
         found = []
         while first < end:
             read_children(
-                info, start, len(debug.more), str_offsets, self._units.data, unit, tables.data, decls.data,
-                ops.data, consts.data, operations().data, offsets.data, first, end, variables, self._rows.data,
-                scratch.data, result.data,
+                info, start, len(debug.more), self._units.data, unit, tables.data, decls.data, ops.data, consts.data,
+                operations().data, offsets.data, first, end, variables, self._rows.data, scratch.data, result.data,
             )  # fmt: skip
             reached, count = result.tolist()
             found.append(self._rows[:count].copy())
@@ -67,7 +66,7 @@ class ChildReader:
             first = reached
         return found
 
-    def bytes_of(self, unit: int) -> memoryview:
+    def _bytes_of(self, unit: int) -> memoryview:
         """Return the bytes of a unit; those of units that were read last are at hand."""
         start, stop, shift = (int(self._units[unit, at]) for at in (col.OFFSET, col.END, col.SHIFT))
         if shift:

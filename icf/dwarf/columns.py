@@ -75,16 +75,16 @@ I_LOW, I_HIGH, I_ORIGIN, I_OWNER, I_PLACE, I_FLAGS = range(6)
 I_COUNT = 6
 
 # Rows of DIEs and of those below them. L_OWNER: index of the DIE that was asked for. L_OFFSET, L_SIZE: 1 + the
-# constant, 0 for none. L_PLACE: value of DW_AT_location, whose class is among the flags; of a block, where it starts.
-L_OWNER, L_DIE, L_TAG, L_NAME, L_LINKAGE_NAME, L_TYPE, L_FLAGS, L_OFFSET, L_SIZE, L_ORIGIN, L_PLACE = range(11)
-L_COUNT = 11
-L_DECLARATION, L_METHOD, L_VIRTUAL, L_STATIC, L_FAILED, L_LIST, L_LIST_INDEX, L_BLOCK = (1 << bit for bit in range(8))
+# constant, 0 for none. L_PLACE: the list or the register that DW_AT_location has; a flag says which it is.
+L_OWNER, L_DIE, L_TAG, L_TYPE, L_FLAGS, L_OFFSET, L_SIZE, L_ORIGIN, L_PLACE = range(9)
+L_COUNT = 9
+L_METHOD, L_VIRTUAL, L_STATIC, L_FAILED, L_LIST, L_LIST_INDEX, L_REGISTER = (1 << bit for bit in range(7))
 # their slots; AT_SIBLING is not among them
-LT_NAME, LT_LINKAGE_NAME, LT_TYPE, LT_LOCATION, LT_SIZE, LT_DECLARATION, LT_OBJECT_POINTER = range(1, 8)
-LT_VIRTUALITY, LT_EXTERNAL, LT_ORIGIN, LT_PLACE = range(8, 12)
+LT_LINKAGE_NAME, LT_TYPE, LT_LOCATION, LT_SIZE, LT_OBJECT_POINTER = range(1, 6)
+LT_VIRTUALITY, LT_EXTERNAL, LT_ORIGIN, LT_PLACE = range(6, 10)
+LT_COUNT = 10
 TAG_VARIABLE = 0x34
 TAG_FORMAL_PARAMETER, TAG_MEMBER, TAG_INHERITANCE, TAG_SUBPROGRAM = 0x05, 0x0D, 0x1C, 0x2E
-TAG_TEMPLATE_TYPE, TAG_TEMPLATE_VALUE = 0x2F, 0x30
 
 # What a scan returns: the next unit (or pick), how many rows it has filled; its scratch memory follows.
 R_NEXT, R_FUNCTIONS, R_SITES = range(3)

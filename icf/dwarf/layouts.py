@@ -228,5 +228,5 @@ def object_at(holder: Rows, offset: int) -> Question[Rows]:
 
 
 def method_of(rows: Rows) -> int:
-    """Return the reference of the linkage name of a method of a class; 0 if none is known."""
-    return next((child[col.L_LINKAGE_NAME] for child in rows.children if child[col.L_TAG] == col.TAG_SUBPROGRAM), 0)
+    """Return the DIE of a method of a class that has a linkage name; 0 if none is known."""
+    return next((child[col.L_DIE] for child in rows.children if child[col.L_TAG] == col.TAG_SUBPROGRAM), 0)

@@ -9,9 +9,7 @@ scope may be there at any address; such are found in functions alone that have o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,30 +21,38 @@ from icf.dwarf._registers import read_registers
 from icf.dwarf.children import ChildReader
 from icf.dwarf.restored import find_restored
 from icf.elf.image import Image
-from icf.sets import distinct, distinct_rows, is_in, runs
+from icf.sets import distinct, distinct_rows, is_in
 
 ANYWHERE = -1
 _FOUND = 1 << 10
 _TAIL_BYTES = 1 << 16  # of a section are read after the start of the last list, and more if that is longer
-_FUNCTIONS = 1 << 6  # read together: the variables of a program are more than all else that the pass keeps of it
-_FIRST, _LAST = 0x50, 0x6F  # DW_OP_reg0, DW_OP_reg31
+_FUNCTIONS = 1 << 9  # read together: the variables of a program are more than all else that the pass keeps of it
 
 
 class Asked(NamedTuple):
-    """What is asked of one function."""
+    """What is asked of some functions, by their DIEs, which ascend."""
 
-    die: int
-    start: int  # where its code begins
-    addresses: Sequence[tuple[int, int]]  # and bits of registers
+    die: U64
+    start: U64  # where the code begins
+    first: I64  # first row of the columns that follow; one more than there are functions
+    address: U64
+    bits: U64  # of registers
+
+    def part(self, first: int, end: int) -> Asked:
+        """Return what is asked of some of the functions."""
+        low, high = self.first[first], self.first[end]
+        rows, addresses = slice(first, end), slice(low, high)
+        start = self.first[first : end + 1] - low
+        return Asked(self.die[rows], self.start[rows], start, self.address[addresses], self.bits[addresses])
 
 
 class InRegister(NamedTuple):
-    """A variable in a register."""
+    """Variables in registers."""
 
-    asked: int  # index
-    address: int  # index in `Asked.addresses`; ANYWHERE: in all of its scope, wherever that is
-    register: int
-    type: int  # the DIE of the variable's type, or of that of its abstract instance; 0 for none
+    asked: I64  # row of the function
+    address: I64  # row of `Asked.address`; ANYWHERE: in all of its scope, wherever that is
+    register: I64
+    type: I64  # the DIE of the variable's type, or of that of its abstract instance; 0 for none
 
 
 class RegisterReader:
@@ -55,19 +61,20 @@ class RegisterReader:
     def __init__(self, image: Image, reader: ChildReader) -> None:
         self._image, self._reader, self._debug = image, reader, reader.debug
 
-    def read(self, asked: Sequence[Asked]) -> list[InRegister]:
-        """Return the variables in the registers; `asked` ascends by DIE. Those of split units are not read."""
+    def read(self, asked: Asked) -> InRegister:
+        """Return the variables in the registers. Those of split units are not read."""
         found = [np.empty((0, 4), np.int64)]
-        for first in range(0, len(asked), _FUNCTIONS):
-            found.append(self._read(asked[first : first + _FUNCTIONS]))
-            found[-1][:, 0] += first
-        return [InRegister(*row) for row in np.concatenate(found).tolist()]
+        for first in range(0, len(asked.die), _FUNCTIONS):
+            part = self._read(asked.part(first, min(first + _FUNCTIONS, len(asked.die))))
+            part[part[:, 1] != ANYWHERE, 1] += asked.first[first]
+            part[:, 0] += first
+            found.append(part)
+        return InRegister(*np.concatenate(found).T)
 
-    def _read(self, asked: Sequence[Asked]) -> I64:
-        dies = np.array([each.die for each in asked], np.uint64)
-        rows = self._reader.read(dies, variables=True)
-        unit = self._debug.unit_of(rows[:, col.L_DIE])
-        is_own = (rows[:, col.L_TAG] != col.TAG_SUBPROGRAM) & (unit >= 0) & (self._debug.units[unit, col.SHIFT] == 0)
+    def _read(self, asked: Asked) -> I64:
+        rows = self._reader.read(asked.die, variables=True)
+        unit = self._debug.unit_of(asked.die)[rows[:, col.L_OWNER].astype(np.intp)]
+        is_own = (rows[:, col.L_TAG] != col.TAG_SUBPROGRAM) & (self._debug.units[unit, col.SHIFT] == 0)
         rows, unit = rows[is_own], unit[is_own]
         is_new = self._debug.units[unit, col.VERSION] >= 5
         lists = [
@@ -75,7 +82,7 @@ class RegisterReader:
             self._in_lists(asked, rows[~is_new], unit[~is_new], ".debug_loc"),
         ]
         owners = distinct(np.concatenate([found[:, 0] for found in lists]).astype(np.uint64))
-        found = np.concatenate([*lists, self._in_blocks(asked, rows, unit, owners)])
+        found = np.concatenate([*lists, self._in_scopes(asked, rows, owners)])
         return distinct_rows(np.column_stack([found[:, :3], self._types(*found[:, 3:].T)]))
 
     def _types(self, types: I64, origins: I64) -> I64:
@@ -91,8 +98,8 @@ class RegisterReader:
         types[lacks_type] = known[np.searchsorted(asked, origins[lacks_type].astype(np.uint64))]
         return types
 
-    def _in_lists(self, asked: Sequence[Asked], rows: U64, unit: I64, section: str) -> I64:
-        """Return index in `asked`, index of the address, register, type and origin of the variables with lists."""
+    def _in_lists(self, asked: Asked, rows: U64, unit: I64, section: str) -> I64:
+        """Return row of `asked`, row of its addresses, register, type and origin of the variables with lists."""
         is_list = rows[:, col.L_FLAGS] & np.uint64(col.L_LIST | col.L_LIST_INDEX) != 0
         rows, unit = rows[is_list], unit[is_list]
         start = rows[:, col.L_PLACE].copy()
@@ -104,15 +111,13 @@ class RegisterReader:
         rows, unit, start = rows[is_there], unit[is_there], start[is_there]
         if not len(rows):
             return np.empty((0, 5), np.int64)
-        first = np.cumsum([0, *(len(each.addresses) for each in asked)]).astype(np.uint64)
-        owner = rows[:, col.L_OWNER].astype(np.intp)
-        bodies = np.array([each.start for each in asked], np.uint64)
-        lists = np.stack([start, unit.astype(np.uint64), first[owner], first[owner + 1], bodies[owner]], axis=1)
-        places = np.array([place for each in asked for place in each.addresses], np.uint64).reshape(-1, 2)
+        first, owner = asked.first.astype(np.uint64), rows[:, col.L_OWNER].astype(np.intp)
+        lists = np.stack([start, unit.astype(np.uint64), first[owner], first[owner + 1], asked.start[owner]], axis=1)
+        places = np.stack([asked.address, asked.bits], axis=1)
         found = self._read_lists(lists, places, self._lists[section]).astype(np.intp)
         columns = (
             owner[found[:, 0]],
-            found[:, 1] - first[owner[found[:, 0]]].astype(np.intp),
+            found[:, 1],
             found[:, 2],
             rows[found[:, 0], col.L_TYPE].astype(np.int64),
             rows[found[:, 0], col.L_ORIGIN].astype(np.int64),
@@ -140,20 +145,13 @@ class RegisterReader:
             else:
                 return out[:count]
 
-    def _in_blocks(self, asked: Sequence[Asked], rows: U64, unit: I64, owners: U64) -> I64:
-        """Return the same of the variables of these owners whose location holds in all of their scope."""
-        is_block = rows[:, col.L_FLAGS] & np.uint64(col.L_BLOCK) != 0
-        is_block &= is_in(rows[:, col.L_OWNER], owners)
-        rows, unit = rows[is_block], unit[is_block]
-        size_bytes, operation = np.zeros((2, len(rows)), np.uint8)
-        for each, first, end in zip(*(column.tolist() for column in runs(unit)), strict=True):
-            info = np.frombuffer(self._reader.bytes_of(each), np.uint8)
-            place = (rows[first:end, col.L_PLACE] - self._debug.units[each, col.OFFSET]).astype(np.intp)
-            size_bytes[first:end] = info[place - 1]
-            operation[first:end] = info[np.minimum(place, len(info) - 1)]  # an empty block may end the unit
-        is_register = (size_bytes == 1) & (operation >= _FIRST) & (operation <= _LAST)
-        rows, register = rows[is_register], operation[is_register].astype(np.uint64) - np.uint64(_FIRST)
-        bits = np.array([reduce(or_, (bits for _, bits in each.addresses), 0) for each in asked], np.uint64)
+    def _in_scopes(self, asked: Asked, rows: U64, owners: U64) -> I64:
+        """Return the same of the variables of these owners that are in a register in all of their scope."""
+        is_register = rows[:, col.L_FLAGS] & np.uint64(col.L_REGISTER) != 0
+        rows = rows[is_register & is_in(rows[:, col.L_OWNER], owners)]
+        register = rows[:, col.L_PLACE]
+        bits = np.zeros(len(asked.die), np.uint64)
+        np.bitwise_or.at(bits, np.repeat(np.arange(len(bits)), np.diff(asked.first)), asked.bits)
         is_asked = bits[rows[:, col.L_OWNER].astype(np.intp)] >> register & np.uint64(1) != 0
         rows, register = rows[is_asked], register[is_asked]
         anywhere = np.full(len(rows), ANYWHERE)

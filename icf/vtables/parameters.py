@@ -30,49 +30,54 @@ _ELSEWHERE = frozenset(("float", "double"))  # in registers of their own
 _QUALIFIER = re.compile(r"(?: const| volatile)+\Z")
 _PAIRS = {")": "(", ">": "<", "]": "[", "}": "{"}
 _OPEN = frozenset(_PAIRS.values())
+_BRACKET_OR_SCOPE = re.compile(r"->|::|[()<>\[\]{}]")
+_BRACKET_OR_COMMA = re.compile(r"[()<>\[\]{},]")
 
 
 class Signature(NamedTuple):
     """The text of a function's name, as far as it is about objects."""
 
-    scope: str  # the class or namespace around it
+    head: str  # up to its parameters
     parameters: tuple[str, ...]  # their types
 
+    @property
+    def scope(self) -> str:
+        """The class or namespace around the function."""
+        end = _last_scope(self.head)
+        return self.head[:end] if end >= 0 else ""
 
-@cache
+
 def read_signature(name: str) -> Signature | None:
     """Return the signature in a linkage name; None if it has none, or is that of a part or a copy of a function."""
     if not name.startswith("_Z") or "." in name or name.startswith("_ZT"):
         return None
     text = demangle(name)
     end = text.rfind(")")
-    start = _opening(text, end)
-    if start <= 0 or "[clone" in text or "{" in text[start:]:
+    start = _opening(text, end) if end >= 0 else -1
+    if start <= 0 or "[clone" in text or text.find("{", start) >= 0:
         return None
-    scope_end = _last_scope(text, start)
-    inside = text[start + 1 : end]
-    parameters = tuple(_split(inside)) if inside else ()
-    return Signature(text[:scope_end] if scope_end >= 0 else "", parameters)
+    return Signature(text[:start], _split(text[start + 1 : end]))
 
 
-def objects_of(signature: Signature, machine: Machine, *, is_method: bool, has_result: bool) -> dict[int, str]:
-    """Return the class of the object that each register points to when the function is entered.
+def object_in(register: int, signature: Signature, machine: Machine, *, is_method: bool, has_result: bool) -> str:
+    """Return the class of the object that a register points to when the function is entered; "" for none.
 
     `has_result`: the caller passes a pointer to the place of the result.
     """
-    names = [signature.scope] if is_method else []
-    names += [class_of_pointer(parameter) or "" for parameter in signature.parameters]
-    registers = registers_of(signature, machine, is_method=is_method, has_result=has_result)
-    return {register: names[idx] for register, idx in registers.items() if names[idx]}
+    idx = registers_of(signature.parameters, machine, is_method=is_method, has_result=has_result).get(register)
+    if idx is None:
+        return ""
+    return signature.scope if is_method and not idx else class_of_pointer(signature.parameters[idx - is_method]) or ""
 
 
-def registers_of(signature: Signature, machine: Machine, *, is_method: bool, has_result: bool) -> dict[int, int]:
-    """Return which argument is in each register when the function is entered; that of a method's object is 0."""
+@cache
+def registers_of(parameters: tuple[str, ...], machine: Machine, *, is_method: bool, has_result: bool) -> dict[int, int]:
+    """Return which argument is in each register when a function is entered; that of a method's object is 0."""
     registers = list(_ARGUMENTS[machine])
     if has_result and _RESULT_IS_ARGUMENT[machine]:
         registers.pop(0)
     found = {registers.pop(0): 0} if is_method else {}
-    for idx, parameter in enumerate(signature.parameters, int(is_method)):
+    for idx, parameter in enumerate(parameters, int(is_method)):
         if parameter in _ELSEWHERE:
             continue
         if class_of_pointer(parameter) is None and parameter not in _IN_REGISTER or not registers:
@@ -81,6 +86,7 @@ def registers_of(signature: Signature, machine: Machine, *, is_method: bool, has
     return found
 
 
+@cache
 def class_of_pointer(text: str) -> str | None:
     """Return what a pointer or a reference points to: "" if that is not a class; None if the type is another one."""
     if not text.endswith(("*", "&")):
@@ -91,38 +97,45 @@ def class_of_pointer(text: str) -> str | None:
 
 def _opening(text: str, end: int) -> int:
     """Return where the parenthesis was opened that is closed at `end`; -1: nowhere."""
-    depth = 0
-    for at in range(end, -1, -1):
-        depth += (text[at] == ")") - (text[at] == "(")
-        if not depth:
-            return at
-    return -1
+    depth = 1
+    opened, closed = text.rfind("(", 0, end), text.rfind(")", 0, end)
+    while opened >= 0:
+        if closed > opened:
+            depth += 1
+            closed = text.rfind(")", 0, closed)
+        else:
+            depth -= 1
+            if not depth:
+                break
+            opened = text.rfind("(", 0, opened)
+    return opened
 
 
-def _last_scope(text: str, end: int) -> int:
-    """Return where the last `::` before `end` stands that is in no brackets; -1: nowhere."""
+def _last_scope(head: str) -> int:
+    """Return where the last `::` stands that is in no brackets; -1: nowhere."""
     expected: list[str] = []
-    for at in range(end - 1, 0, -1):
-        char = text[at]
-        if char in _PAIRS and text[at - 1 : at + 1] != "->":
-            expected.append(_PAIRS[char])
-        elif char in _OPEN:
-            if not expected or expected.pop() != char:
+    for match in reversed(list(_BRACKET_OR_SCOPE.finditer(head))):
+        token = match[0]
+        if token in _PAIRS:
+            expected.append(_PAIRS[token])
+        elif token in _OPEN:
+            if not expected or expected.pop() != token:
                 return -1  # such as operator<
-        elif char == ":" and text[at - 1] == ":" and not expected:
-            return at - 1
+        elif token == "::" and not expected:
+            return match.start()
     return -1
 
 
-def _split(text: str) -> list[str]:
+@cache
+def _split(text: str) -> tuple[str, ...]:
     """Return the parts between the commas that are in no brackets."""
     parts, depth, start = [], 0, 0
-    for at, char in enumerate(text):
-        if char in _OPEN:
+    for match in _BRACKET_OR_COMMA.finditer(text):
+        if match[0] in _OPEN:
             depth += 1
-        elif char in _PAIRS:
+        elif match[0] in _PAIRS:
             depth -= 1
-        elif char == "," and not depth:
-            parts.append(text[start:at].strip())
-            start = at + 1
-    return [*parts, text[start:].strip()]
+        elif not depth:
+            parts.append(text[start : match.start()].strip())
+            start = match.end()
+    return (*parts, text[start:].strip()) if text else ()

@@ -11,27 +11,20 @@ alone, as the call may lie outside of it; nor does one whose class cannot be rea
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from icf.dwarf.layouts import DieRows, Question, object_at, pointee
+import numpy as np
+
+from icf.columns import I64
+from icf.dwarf.layouts import DieRows, Question, method_of, object_at, pointee
 from icf.dwarf.registers import ANYWHERE, Asked, RegisterReader
-from icf.elf.types import Machine
+from icf.folds.member_columns import MemberColumns
+from icf.sets import in_order_met, rows_of_runs
 from linkpass.linked import Linked
-from linkpass.pointers.declared_objects import name_of_class
+from linkpass.pointers.class_names import ClassNames
+from linkpass.pointers.object_places import Places
 
 _UNNAMED = "?"  # a class whose name is not known
-_DWARF_REGISTER: dict[Machine, tuple[int, ...]] = {
-    Machine.X86_64: (0, 2, 1, 3, 7, 6, 4, 5, *range(8, 16)),
-    Machine.AARCH64: tuple(range(32)),
-}
-
-
-class Place(NamedTuple):
-    """A virtual call or jump, and the registers that point to its object, or into it."""
-
-    address: int
-    body: int
-    offsets: dict[int, int]  # register, as DWARF numbers it -> from there to the object
+_Object = tuple[int, int]  # the type of a pointer, and an offset from where that points
 
 
 @dataclass(slots=True)
@@ -45,63 +38,74 @@ class Classes:
 class LocalObjects:
     """The objects of the functions of one image."""
 
-    def __init__(self, linked: Linked, rows: DieRows) -> None:
-        self._linked, self._rows = linked, rows
-        self._numbers: dict[tuple[int, int], int] = {}  # of a pointer type, and an offset from there
+    def __init__(self, linked: Linked, rows: DieRows, class_names: ClassNames) -> None:
+        self._linked, self._rows, self._class_names = linked, rows, class_names
 
-    def classes_of(self, places: list[Place]) -> dict[tuple[int, int], Classes]:
+    def classes_of(self, places: Places) -> dict[tuple[int, int], Classes]:
         """Return the classes of the object of each place, by index, and member; known ones alone."""
-        places_of: dict[int, list[int]] = {}
-        for at, place in enumerate(places):
-            places_of.setdefault(place.body, []).append(at)
-        members = {
-            die: (body, idx)
-            for body in places_of
-            for each in (self._linked.members(body),)
-            for idx in range(len(each))
-            for die in each.dies_of(idx)
-        }
-        asked = []
-        for die, (body, _) in sorted(members.items()):
-            own = [places[at] for at in places_of[body]]
-            asked.append(Asked(die, body, [(each.address, sum(1 << row for row in each.offsets)) for each in own]))
-        anywhere: dict[int, dict[int, list[int]]] = {}  # index in `asked` -> register -> types
-        sure: dict[tuple[int, int], set[int]] = {}
-        for found in RegisterReader(self._linked.image, self._rows.reader).read(asked):
-            if found.address == ANYWHERE:
-                anywhere.setdefault(found.asked, {}).setdefault(found.register, []).append(found.type)
+        asked, members, place_of = self._asked(places)
+        sure: dict[tuple[int, int], set[_Object]] = {}  # by place and row of `asked`
+        anywhere: dict[tuple[int, int], list[int]] = {}  # row of `asked` and register -> types
+        found = RegisterReader(self._linked.image, self._rows.reader).read(asked)
+        for row, address, register, type_ in zip(*(column.tolist() for column in found), strict=True):
+            if address == ANYWHERE:
+                anywhere.setdefault((row, register), []).append(type_)
             else:
-                at = places_of[asked[found.asked].start][found.address]
-                number = self._number(found.type, places[at].offsets[found.register])
-                sure.setdefault((at, found.asked), set()).add(number)
+                place = int(place_of[address])
+                sure.setdefault((place, row), set()).add((type_, places.offsets(place)[register]))
         possible = {
-            (at, row): {
-                self._number(type_, offset)
-                for register, offset in places[at].offsets.items()
-                for type_ in anywhere.get(row, {}).get(register, ())
+            (place, row): {
+                (type_, offset)
+                for register, offset in places.offsets(place).items()
+                for type_ in anywhere.get((row, register), ())
             }
-            for at, row in sure
+            for place, row in sure
         }
-        names = self._rows.answer(self._class_of(*key) for key in self._numbers)
+        names = self._names(sorted(set().union(*sure.values(), *possible.values())))
         classes: dict[tuple[int, int], Classes] = {}
-        for (at, row), numbers in sure.items():
-            each = classes.setdefault((at, members[asked[row].die][1]), Classes())
-            each.sure |= {names[number] or "" for number in numbers} - {""}
-            each.possible |= {names[number] or "" for number in possible[at, row]} - {""}
+        for (place, row), known in sure.items():
+            each = classes.setdefault((place, int(members[row])), Classes())
+            each.sure |= {names[key] for key in known} - {""}
+            each.possible |= {names[key] for key in possible[place, row]} - {""}
         return classes
 
-    def _number(self, type_: int, offset: int) -> int:
-        return self._numbers.setdefault((type_, offset), len(self._numbers))
+    def _asked(self, places: Places) -> tuple[Asked, I64, I64]:
+        """Return what is asked of DIEs; the member that each of them describes, and the place of each address."""
+        first, body_of = in_order_met(places.body[:, np.newaxis])
+        bodies = places.body[first]
+        members = MemberColumns(list(map(self._linked.members, bodies.tolist())))
+        rows, dies = members.dies
+        order = np.lexsort((-rows, dies))
+        die, at = np.unique(dies[order], return_index=True)
+        row = rows[order[at]]  # of several functions with one DIE the last one
+        body = np.searchsorted(members.start, row, side="right") - 1
 
-    def _class_of(self, type_: int, offset: int) -> Question[str]:
-        """Return the name of the class of an object that a variable of a type points to; "" for anything else."""
+        by_body = np.argsort(body_of, kind="stable")
+        start = np.searchsorted(body_of[by_body], np.arange(len(bodies) + 1))
+        counts = np.diff(start)[body]
+        _, own = rows_of_runs(start[body], counts)
+        place = by_body[own]
+        bits = np.zeros(len(places.body), np.uint64)
+        ones = np.uint64(1) << places.register.astype(np.uint64)
+        np.bitwise_or.at(bits, np.repeat(np.arange(len(bits)), np.diff(places.start)), ones)
+        asked = Asked(die, bodies[body], np.append(0, np.cumsum(counts)), places.address[place], bits[place])
+        return asked, row - members.start[body], place
+
+    def _names(self, objects: list[_Object]) -> dict[_Object, str]:
+        """Return the name of the class of each object; "" for what is of none."""
+        methods = self._rows.answer(self._method_of(*each) for each in objects)
+        self._class_names.read([method for method in methods if method is not None])
+        return {
+            each: "" if method is None else self._class_names[method] or _UNNAMED
+            for each, method in zip(objects, methods, strict=True)
+        }
+
+    def _method_of(self, type_: int, offset: int) -> Question[int | None]:
+        """Return a method of the class of an object that a variable of a type points to; 0 if it has none.
+
+        None: it points to something else.
+        """
         place = yield from pointee(type_)
         if not place.is_class:
-            return ""
-        place = yield from object_at(place, offset)
-        return name_of_class(self._linked.debug, place) or _UNNAMED
-
-
-def dwarf_register(machine: Machine, register: int) -> int:
-    """Return the number of a register in DWARF: System V ABI for x86-64, figure 3.36; AArch64 has no other."""
-    return _DWARF_REGISTER[machine][register]
+            return None
+        return method_of((yield from object_at(place, offset)))

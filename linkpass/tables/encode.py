@@ -27,7 +27,8 @@ from linkpass.evidence.collect import Collected
 from linkpass.linked import Linked, Place
 from linkpass.pointer_jumps import PointerJumps
 from linkpass.pointers.address_taken import Marks
-from linkpass.pointers.object_types import ObjectTypes, Row
+from linkpass.pointers.object_types import ObjectTypes
+from linkpass.pointers.typed_members import TypedMembers
 from linkpass.pointers.virtual_calls import Virtual
 from linkpass.rewrite.edits import SectionEdit, SectionGrowth
 from linkpass.tables.named_calls import TailCalls, call_slots, direct_calls, jump_slots, tail_calls
@@ -142,11 +143,10 @@ def build_tables(
         ends = np.append(ends, np.uint64(synthetic.info_keep_bytes + len(synthetic.info)))
     direct, evidence = direct_calls(collected, rows)
     dcall_bytes, order = encode_dcall(direct, starts, ends)
-    objects_of_calls = [objects.of_call.get(site, 0) for site, _, _ in virtual.calls]
     vcalls = VirtualCalls.of([row[:2] for row in virtual.calls])
     vcall_bytes, vcall_order = encode_vcall(vcalls)
     vcall_evidence = bytes(int(virtual.calls[row][2]) for row in vcall_order.tolist())
-    columns = columns._replace(vcall_object=np.array(objects_of_calls, np.uint64)[vcall_order])
+    columns = columns._replace(vcall_object=objects.of_call.astype(np.uint64)[vcall_order])
     columns = _with_callbacks(columns, collected.callbacks, rows)
     table = IcfTable(
         evidence=evidence[order].tobytes(),
@@ -199,7 +199,7 @@ def _columns(
     class_end = bodies.end[np.searchsorted(bodies.start, rows.class_vaddr)]
     slots = virtual.slots
     groups = {group: row for row, group in enumerate(distinct(slots.group).tolist())}
-    typed = [row for rows_of_object in objects.objects for row in rows_of_object]
+    typed = objects.objects
     vtable, slot_start, _ = runs(slots.vtable)
     return IcfColumns(
         class_vaddr=rows.class_vaddr,
@@ -224,18 +224,12 @@ def _columns(
         slot_function=rows.functions(slots.body, slots.member),
         pool=memoryview(pool),
         debug_str=linked.debug.str_,
-        pointer_object=np.array(
-            [
-                objects.of_jump.get(place, 0)
-                for place in zip(pointers.jump.tolist(), pointers.slot.tolist(), strict=True)
-            ],
-            np.uint64,
-        ),
+        pointer_object=objects.of_jump.astype(np.uint64),
         type_start=np.cumsum([0, *map(len, objects.types)], dtype=np.uint64),
         type_group=np.array([groups[group] for each in objects.types for group in each], np.uint64),
-        object_start=np.cumsum([0, *map(len, objects.objects)], dtype=np.uint64),
+        object_start=np.searchsorted(typed.object, np.arange(objects.object_count + 1)).astype(np.uint64),
         object_member=_typed_rows(rows, typed),
-        object_type=np.array([row.type for row in typed], np.uint64),
+        object_type=typed.type.astype(np.uint64),
         vcall_object=np.empty(0, np.uint64),
     )
 
@@ -268,13 +262,12 @@ def _with_callbacks(columns: IcfColumns, callbacks: Sequence[Callback], rows: Ro
     )
 
 
-def _typed_rows(rows: Rows, typed: list[Row]) -> U64:
+def _typed_rows(rows: Rows, typed: TypedMembers) -> U64:
     """Return the rows of members plus one; 0 for every member, whose body the tables may not list."""
-    found = np.zeros(len(typed), np.uint64)
-    one = np.array([at for at, row in enumerate(typed) if row.member != ALL_MEMBERS], np.int64)
-    vaddrs = np.array([typed[at].body for at in one.tolist()], np.uint64)
-    members = np.array([typed[at].member for at in one.tolist()], np.int64)
-    found[one] = rows.of_members(vaddrs, members).astype(np.uint64) + np.uint64(1)
+    found = np.zeros(len(typed.member), np.uint64)
+    is_one = typed.member != ALL_MEMBERS
+    members = rows.of_members(typed.body[is_one], typed.member[is_one])
+    found[is_one] = members.astype(np.uint64) + np.uint64(1)
     return found
 
 

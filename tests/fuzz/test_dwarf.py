@@ -14,6 +14,7 @@ from icf.dwarf.children import ChildReader
 from icf.dwarf.dies import defined_subprograms, read_dies, resolve
 from icf.dwarf.layouts import DieRows, Question, is_result_in_memory, object_at, pointee, pointee_at, pointer_at
 from icf.dwarf.opening import open_debug
+from icf.dwarf.prototypes import read_prototypes
 from icf.dwarf.registers import Asked, RegisterReader
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.sites import read_sites
@@ -89,8 +90,11 @@ def read_layouts(debug: DebugInfo, image: Image, offsets: U64) -> None:
         return bool(found) or inside.is_known or in_memory is None
 
     registers = RegisterReader(image, reader)
-    for found in registers.read([Asked(offset, 0x1000, [(0x1010, 0xFFFF)]) for offset in offsets.tolist()]):
-        assert found.asked < len(offsets) and found.register < 32 and found.type < debug.die_limit
+    start, address, bits = (np.full(len(offsets), number, np.uint64) for number in (0x1000, 0x1010, 0xFFFF))
+    found = registers.read(Asked(offsets, start, np.arange(len(offsets) + 1), address, bits))
+    assert (found.asked < len(offsets)).all() and (found.register < 32).all() and (found.type < debug.die_limit).all()
+    prototypes = read_prototypes(DieRows(reader), offsets)
+    assert len(prototypes.result) == len(offsets) and prototypes.start[-1] == len(prototypes.type)
     DieRows(reader).answer(question(type_) for type_ in np.unique(rows[:, col.L_TYPE]).tolist()[:32] if type_)
 
 

@@ -8,7 +8,18 @@ from itertools import groupby
 import numpy as np
 import pytest
 
-from icf.sets import difference, distinct, distinct_pairs, distinct_rows, is_in, is_one_of, rows_of_runs, runs, union
+from icf.sets import (
+    difference,
+    distinct,
+    distinct_pairs,
+    distinct_rows,
+    in_order_met,
+    is_in,
+    is_one_of,
+    rows_of_runs,
+    runs,
+    union,
+)
 
 U64_MAX = (1 << 64) - 1
 VALUES = [(), (5,), (5, 5), (3, 1, 2, 1), (U64_MAX, 0, U64_MAX - 1, 1 << 63, (1 << 63) - 1)]
@@ -54,3 +65,11 @@ def test_rows_of_runs_come_with_the_run_they_are_of() -> None:
     index, rows = rows_of_runs(np.array([7, 0, 2, 7]), np.array([2, 0, 3, 1]))
     assert index.tolist() == [0, 0, 2, 2, 2, 3] and rows.tolist() == [7, 8, 2, 3, 4, 7]
     assert [len(each) for each in rows_of_runs(np.empty(0, np.int64), np.empty(0, np.int64))] == [0, 0]
+
+
+@pytest.mark.parametrize("rows", [[], [(5, 1)], [(2, 1), (1, U64_MAX), (2, 0), (1, U64_MAX), (2, 1), (0, 0)]])
+def test_rows_in_the_order_in_which_they_are_met(rows: list[tuple[int, int]]) -> None:
+    first, number = in_order_met(column(rows).reshape(-1, 2))
+    met = list(dict.fromkeys(rows))
+    assert first.tolist() == [rows.index(row) for row in met]
+    assert number.tolist() == [met.index(row) for row in rows]

@@ -10,9 +10,12 @@ import pytest
 from icf.dwarf import _children, children, layouts
 from icf.dwarf import columns as col
 from icf.dwarf.children import ChildReader
-from icf.dwarf.layouts import DieRows, Question, is_result_in_memory, method_of, object_at, pointee, pointer_at
+from icf.dwarf.constants import DW_AT_linkage_name, DW_AT_name
+from icf.dwarf.layouts import DieRows, Question, method_of, object_at, pointee, pointer_at
 from icf.dwarf.opening import open_debug
+from icf.dwarf.prototypes import ELSEWHERE, IN_MEMORY, NO_RESULT, read_prototypes
 from icf.dwarf.scan import scan_functions
+from icf.dwarf.trees import Trees
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.vtables.parameters import read_signature
@@ -48,33 +51,34 @@ def image(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def function_named(debug: DebugInfo, name: str) -> int:
     dies = scan_functions(debug, 1).functions.die
-    rows = ChildReader(debug).read(np.unique(dies))
-    named = [row for row in rows.tolist() if row[col.L_TAG] == col.TAG_SUBPROGRAM]
-    return next(int(row[col.L_DIE]) for row in named if debug.string(row[col.L_NAME]) == name.encode())
+    trees = Trees(debug)
+    return next(int(die) for die in dies if trees.text(trees.die(int(die)), DW_AT_name) == name)
 
 
 def test_fields_and_results(image: Path) -> None:
     with Image.open(image) as opened:
         debug = open_debug(opened)
+        trees = Trees(debug)
 
-        def name_of(reference: int) -> str:
-            return debug.string(reference).decode()
+        def name_of(row: tuple[int, ...]) -> str:
+            return trees.text(trees.die(row[col.L_DIE]), DW_AT_name)
 
         def describe(function: int) -> Question[dict[str, str]]:
             parameters = [row for row in (yield function).children if row[col.L_TAG] == col.TAG_FORMAL_PARAMETER]
             found = {}
             for row in parameters:
                 each = yield from pointee(row[col.L_TYPE])
-                found[name_of(row[col.L_NAME])] = name_of(each.own[col.L_NAME]) if each.is_known else ""
+                found[name_of(row)] = name_of(each.own) if each.is_known else ""
             each = yield from pointee(parameters[0][col.L_TYPE])
-            at = {name_of(row[col.L_NAME]): row[col.L_OFFSET] - 1 for row in each.children if row[col.L_OFFSET]}
+            at = {name_of(row): row[col.L_OFFSET] - 1 for row in each.children if row[col.L_OFFSET]}
             for member in ("then", "owned", "either", "n"):
                 target = yield from pointee((yield from pointer_at(each, at[member])))
-                signature = read_signature(name_of(method_of(target)))
+                method = method_of(target)
+                signature = read_signature(trees.text(trees.die(method), DW_AT_linkage_name)) if method else None
                 found[member] = "" if signature is None else signature.scope
             for member, offset in (("second base", 8), ("inside", at["inside"]), ("in it", at["inside"] + 8)):
                 place = yield from object_at(each, offset)
-                found[member] = name_of(place.own[col.L_NAME]) if place.is_known else ""
+                found[member] = name_of(place.own) if place.is_known else ""
             return found
 
         rows = DieRows(ChildReader(debug))
@@ -86,11 +90,15 @@ def test_fields_and_results(image: Path) -> None:
         assert (found["either"], found["n"]) == ("", "")
         assert (found["second base"], found["inside"], found["in it"]) == ("Other", "Other", "")
 
-        def result(function: int) -> Question[bool | None]:
-            own = (yield function).own
-            return (yield from is_result_in_memory(own[col.L_TYPE]))
-
-        assert rows.answer(result(function_named(debug, name)) for name in ("use", "big")) == [False, True]
+        names = {function_named(debug, name): name for name in ("use", "big", "main")}
+        prototypes = read_prototypes(rows, np.array([*sorted(names), debug.die_limit], np.uint64))
+        assert prototypes.is_known.tolist() == [True, True, True, False]
+        results = dict(zip((names[die] for die in sorted(names)), prototypes.result.tolist(), strict=False))
+        assert results == {"use": ELSEWHERE, "big": IN_MEMORY, "main": ELSEWHERE}
+        assert prototypes.result[3] == NO_RESULT and not prototypes.is_method.any()
+        parameters = {name: prototypes.types(row) for row, name in enumerate(names[die] for die in sorted(names))}
+        assert list(map(len, (parameters["use"], parameters["big"], parameters["main"]))) == [3, 1, 0]
+        assert parameters["use"][1] == parameters["big"][0]
 
 
 def test_both_builds_of_the_kernel_agree(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +115,7 @@ def test_both_builds_of_the_kernel_agree(image: Path, monkeypatch: pytest.Monkey
 def test_answers_are_those_of_questions_that_are_asked_one_by_one(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def described(offset: int) -> Question[tuple[int, list[int]]]:
         rows = yield from pointee((yield offset).own[col.L_TYPE])
-        return rows.own[col.L_NAME], [child[col.L_DIE] for child in rows.children]
+        return rows.own[col.L_DIE], [child[col.L_DIE] for child in rows.children]
 
     with Image.open(image) as opened:
         debug = open_debug(opened)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from icf.dwarf import _registers, registers
@@ -11,7 +12,7 @@ from icf.dwarf.children import ChildReader
 from icf.dwarf.constants import DW_AT_abstract_origin, DW_AT_location, DW_AT_type
 from icf.dwarf.locations import entries
 from icf.dwarf.opening import open_debug
-from icf.dwarf.registers import ANYWHERE, Asked, InRegister, RegisterReader
+from icf.dwarf.registers import ANYWHERE, Asked, RegisterReader
 from icf.dwarf.scan import scan_functions
 from icf.dwarf.trees import Tree, Trees
 from icf.elf.image import Image
@@ -57,6 +58,14 @@ def in_lists(trees: Trees, tree: Tree, addresses: list[int]) -> set[tuple[int, i
     return found
 
 
+def asked_of(functions: list[tuple[int, int, list[int]]], bits: int) -> Asked:
+    """Ask for the same registers at some addresses of each function: its DIE, where it starts, addresses."""
+    die, start = (np.array([each[column] for each in functions], np.uint64) for column in (0, 1))
+    address = np.array([at for *_, addresses in functions for at in addresses], np.uint64)
+    first = np.cumsum([0, *(len(addresses) for *_, addresses in functions)])
+    return Asked(die, start, first, address, np.full(len(address), bits, np.uint64))
+
+
 def test_registers_are_those_of_the_location_lists(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Image.open(image) as opened:
         debug = open_debug(opened, locations=True)
@@ -66,20 +75,26 @@ def test_registers_are_those_of_the_location_lists(image: Path, monkeypatch: pyt
             sorted(zip(functions.die.tolist(), functions.low.tolist(), functions.high.tolist(), strict=True))
         ):
             addresses = list(range(low, high))
-            asked.append(Asked(die, low, [(at, EVERY_REGISTER) for at in addresses]))
+            asked.append((die, low, addresses))
             expected |= {(row, *found) for found in in_lists(trees, trees.tree(die, 1000), addresses)}
-        found = RegisterReader(opened, ChildReader(debug)).read(asked)
+        columns = asked_of(asked, EVERY_REGISTER)
+
+        def read() -> list[tuple[int, ...]]:
+            found = RegisterReader(opened, ChildReader(debug)).read(columns)
+            return list(zip(*(column.tolist() for column in found), strict=True))
+
+        found = read()
         monkeypatch.setattr(registers, "_TAIL_BYTES", 1)  # the first window ends in the last list
-        assert RegisterReader(opened, ChildReader(debug)).read(asked) == found
+        assert read() == found
         monkeypatch.setattr(registers, "_FUNCTIONS", 1)
-        one_by_one = RegisterReader(opened, ChildReader(debug)).read(asked)
-        assert sorted(one_by_one) == sorted(found) and len({each.asked for each in found}) > 1
+        one_by_one = read()
+        assert sorted(one_by_one) == sorted(found) and len({row for row, *_ in found}) > 1
         monkeypatch.setattr(registers, "read_registers", uncompiled(_registers).read_registers)
-        assert RegisterReader(opened, ChildReader(debug)).read(asked) == one_by_one
+        assert read() == one_by_one
         assert {
-            (each.asked, asked[each.asked].addresses[each.address][0], each.register, each.type)
-            for each in found
-            if each.address != ANYWHERE
+            (row, int(columns.address[address]), register, type_)
+            for row, address, register, type_ in found
+            if address != ANYWHERE
         } == expected
         assert len(expected) > 40
 
@@ -90,10 +105,12 @@ def test_only_registers_that_are_asked_for(image: Path) -> None:
         functions = scan_functions(debug, 1).functions
         reader = RegisterReader(opened, ChildReader(debug))
 
-        def found(bits: int) -> list[InRegister]:
+        def found(bits: int) -> list[int]:
             rows = sorted(zip(functions.die.tolist(), functions.low.tolist(), strict=True))
-            return reader.read([Asked(die, low, [(low, bits)]) for die, low in rows])
+            registers: list[int] = reader.read(
+                asked_of([(die, low, [low]) for die, low in rows], bits)
+            ).register.tolist()
+            return registers
 
-        assert any(each.register == 5 for each in found(1 << 5))  # rdi, the first argument
-        assert all(each.register == 5 for each in found(1 << 5))
+        assert set(found(1 << 5)) == {5}  # rdi, the first argument
         assert found(0) == []

@@ -5,9 +5,20 @@ from __future__ import annotations
 import pytest
 
 from icf.elf.types import Machine
-from icf.vtables.parameters import class_of_pointer, objects_of, read_signature
+from icf.vtables.parameters import class_of_pointer, object_in, read_signature
 
 RDI, RSI, RDX = 7, 6, 2
+
+
+def objects_of(name: str, machine: Machine, *, is_method: bool, has_result: bool) -> dict[int, str]:
+    """The class of the object that each register points to."""
+    signature = read_signature(name)
+    assert signature is not None
+    classes = {
+        register: object_in(register, signature, machine, is_method=is_method, has_result=has_result)
+        for register in range(16)
+    }
+    return {register: name for register, name in classes.items() if name}
 
 
 @pytest.mark.parametrize(
@@ -22,7 +33,9 @@ RDI, RSI, RDX = 7, 6, 2
     ],
 )
 def test_signatures(name: str, scope: str, parameters: tuple[str, ...]) -> None:
-    assert read_signature(name) == (scope, parameters)
+    signature = read_signature(name)
+    assert signature is not None
+    assert (signature.scope, signature.parameters) == (scope, parameters)
 
 
 @pytest.mark.parametrize("name", ["main", "_ZTv0_n24_N1B3getEv", "_ZN3Foo3runEv.constprop.0", "_ZTI3Foo", "_Z"])
@@ -44,16 +57,12 @@ def test_names_without_a_signature_of_a_whole_function(name: str) -> None:
     ],
 )
 def test_registers(name: str, is_method: bool, has_result: bool, expected: dict[int, str]) -> None:
-    signature = read_signature(name)
-    assert signature is not None
-    found = objects_of(signature, Machine.X86_64, is_method=is_method, has_result=has_result)
-    assert found == expected
+    assert objects_of(name, Machine.X86_64, is_method=is_method, has_result=has_result) == expected
 
 
 def test_the_result_of_aarch64_takes_no_argument_register() -> None:
-    signature = read_signature("_ZN3Foo3runER3Bar")
-    assert signature is not None
-    assert objects_of(signature, Machine.AARCH64, is_method=True, has_result=True) == {0: "Foo", 1: "Bar"}
+    name = "_ZN3Foo3runER3Bar"
+    assert objects_of(name, Machine.AARCH64, is_method=True, has_result=True) == {0: "Foo", 1: "Bar"}
 
 
 def test_pointees() -> None:
