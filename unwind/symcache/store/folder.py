@@ -19,7 +19,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from icf.cachefolder import chosen_directory, problem_of_home
 from icf.errors import IcfError
@@ -30,14 +30,30 @@ from unwind.symcache.format.identity import Recognized, recognize
 from unwind.symcache.store.ownership import MARKER, STAMPS, problem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Self
 
     from icf.image import AnyImage
 
+T = TypeVar("T")
 DEFAULT_LIMIT_BYTES = 4 << 30
 _USED_STEP_S = 3600.0
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class ChangedError(IcfError):
+    """A file changed while it was read."""
+
+
+def again_if_changed(read: Callable[[], T]) -> T:
+    """Return what `read` returns, which opens a file. It is called again if the file changed meanwhile.
+
+    `perf record` links each file that it meets into a cache of its own, which changes its status.
+    """
+    try:
+        return read()
+    except ChangedError:
+        return read()
 
 
 class Folder:
@@ -171,8 +187,11 @@ class Folder:
             return known
         from icf.image import open_any_image
 
-        with open_any_image(path) as image:
-            return self.recognize_image(image)
+        def recognized() -> Recognized:
+            with open_any_image(path) as image:
+                return self.recognize_image(image)
+
+        return again_if_changed(recognized)
 
     def recognize_image(self, image: AnyImage) -> Recognized:
         """Return the identity of a file that is open."""
@@ -182,7 +201,7 @@ class Folder:
             is_lasting = is_settled(status)
             recognized = recognize(image)
             if stamp_of(os.fstat(image.fileno())) != stamp_of(status):
-                raise IcfError(f"{image.path}: changed while it was read")
+                raise ChangedError(f"{image.path}: changed while it was read")
             if is_lasting:
                 self.remember(stamp_of(status), str(recognized))
         return recognized

@@ -9,14 +9,13 @@ import time
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from icf.errors import IcfError
 from icf.filedigest import stamp_of
 from icf.log import progress
 from unwind.symcache.format import container
 from unwind.symcache.format.container import Container, Head, pack
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.format.sources import SECTION, Sought, Sources
-from unwind.symcache.store.folder import Folder
+from unwind.symcache.store.folder import ChangedError, Folder, again_if_changed
 from unwind.symcache.store.ownership import COMPLETE
 
 if TYPE_CHECKING:
@@ -49,6 +48,10 @@ class Made(NamedTuple):
 
 def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) -> Made:
     """Read an image; with `wanted` only the bodies at these addresses. Raise IcfError."""
+    return again_if_changed(lambda: _make(sought, folder, wanted))
+
+
+def _make(sought: Sought, folder: Folder, wanted: Collection[int] | None) -> Made:
     started_ns = time.time_ns()
     with sought.open() as image:
         _report(image)
@@ -56,7 +59,7 @@ def make(sought: Sought, folder: Folder, wanted: Collection[int] | None = None) 
         made = make_of(image, folder.recognize_image(image), wanted)
         made.sections[SECTION] = Sources.of(image, started_ns).pack()
         if stamp_of(os.fstat(image.fileno())) != stamp:
-            raise IcfError(f"{image.path}: changed while it was read")
+            raise ChangedError(f"{image.path}: changed while it was read")
     return made
 
 

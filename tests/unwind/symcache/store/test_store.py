@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import os
 import pty
 import random
@@ -42,6 +44,29 @@ def test_a_warm_open_reads_neither_image_nor_numpy(image: Path, folder: Path) ->
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.split() == [str(open_or_build(image, cache_dir=folder).addresses("main")[0])]
+
+
+@pytest.mark.parametrize("changes", [1, 2])
+@pytest.mark.parametrize("step", ["unwind.symcache.store.folder.recognize", "unwind.symcache.store.making.make_of"])
+def test_a_file_that_gets_another_name_while_it_is_read(
+    changes: int, step: str, image: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As perf does, which links each file into a cache of its own. One that changes again is refused."""
+    module, name = step.rsplit(".", 1)
+    real, names = getattr(importlib.import_module(module), name), iter(range(changes))
+
+    def linked(*arguments: object) -> object:
+        found = real(*arguments)
+        for at in itertools.islice(names, 1):
+            os.link(image, tmp_path / f"other{at}")
+        return found
+
+    monkeypatch.setattr(step, linked)
+    if changes == 1:
+        assert open_or_build(image, cache_dir=folder).addresses("main")
+    else:
+        with pytest.raises(IcfError, match="changed while it was read"):
+            open_or_build(image, cache_dir=folder)
 
 
 @pytest.mark.parametrize("lazy", [False, True])
