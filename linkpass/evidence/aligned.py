@@ -36,7 +36,7 @@ from icf.model import Evidence
 from icf.pairs import PairIndex
 from icf.sets import distinct, is_in, rows_of_runs, rows_with
 from linkpass.evidence.alignment import UNCOUNTED, Fits, Lanes, Sites, agreed, align, find_unordered
-from linkpass.evidence.callees import NONE, Callees
+from linkpass.evidence.callees import NONE, Callees, Candidates
 from linkpass.evidence.open_bodies import OpenBody, find_open_bodies
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Records, Statements
@@ -88,28 +88,37 @@ class _BodyLanes:
         )
         body, is_jump = np.array([(idx, is_jump) for idx, (is_jump, _), _ in keys + slots], np.int64).reshape(-1, 2).T
         self._group = _group(body, is_jump)
+        self._index = PairIndex(self._group.astype(np.uint64), self._target.astype(np.uint64))
 
     def fits(self, linked: Linked, body: I64, is_jump: Mask, origin: U64) -> Fits:
         """Return the lanes of its body that each site can be in, by what its callee can be."""
         group = _group(body, is_jump)
-        origins, callee = np.unique(origin, return_inverse=True)
+        origins, callee, counts = np.unique(origin, return_inverse=True, return_counts=True)
         callees = Callees(linked, self._targets, origins)
-        candidates = callees.candidates()
-        site, row = rows_with(candidates.callee, callee)
-        index = PairIndex(self._group.astype(np.uint64), self._target.astype(np.uint64))
-        lane = index.find(group[site].astype(np.uint64), candidates.target[row].astype(np.uint64))
-        site, row, lane = site[lane >= 0], row[lane >= 0], lane[lane >= 0]
-        used = distinct(row)
-        settled = callees.settle(candidates.rows(used))
-        member = settled.member[np.searchsorted(used, row)]
-        can_be = settled.can_be[np.searchsorted(used, row)]
+        by_callee, first_site = np.argsort(callee, kind="stable"), np.append(0, np.cumsum(counts))
+        found = []
+        for candidates in callees.candidates(counts):
+            first, last = int(candidates.callee[0]), int(candidates.callee[-1])
+            sites = by_callee[first_site[first] : first_site[last + 1]]
+            found.append(self._known_fits(callees, candidates, sites, callee[sites], group[sites]))
         others, any_lane = self._open_to_any(group, callees.is_local[callee])
-        site, lane = np.append(site[can_be], others), np.append(lane[can_be], any_lane)
-        member = np.append(member[can_be], np.full(len(others), NONE))
+        found.append(Fits(others, any_lane, np.full(len(others), NONE)))
+        site, lane, member = map(np.concatenate, zip(*found, strict=True))
         order = np.lexsort((lane, site))  # stable: what is known of a pair comes first
         site, lane, member = site[order], lane[order], member[order]
         fresh = np.append(True, (site[1:] != site[:-1]) | (lane[1:] != lane[:-1]))[: len(site)]
         return Fits(site[fresh], lane[fresh], member[fresh])
+
+    def _known_fits(self, callees: Callees, candidates: Candidates, sites: I64, callee: I64, group: I64) -> Fits:
+        """Return the lanes of some sites whose target is one of the candidates for the callee."""
+        at, row = rows_with(candidates.callee, callee)
+        lane = self._index.find(group[at].astype(np.uint64), candidates.target[row].astype(np.uint64))
+        site, row, lane = sites[at[lane >= 0]], row[lane >= 0], lane[lane >= 0]
+        used = distinct(row)
+        settled = callees.settle(candidates.rows(used))
+        row = np.searchsorted(used, row)
+        can_be = settled.can_be[row]
+        return Fits(site[can_be], lane[can_be], settled.member[row[can_be]])
 
     def _open_to_any(self, group: I64, is_local: Mask) -> tuple[I64, I64]:
         """Return lanes whose target can be any callee, or any local one: a site, and a lane of its body."""

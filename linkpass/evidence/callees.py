@@ -14,6 +14,7 @@ callees are looked up. Texts are read only where names of one kin differ.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,12 +23,14 @@ from icf.aliases import base_name, same_function
 from icf.columns import I64, U64, Mask
 from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
-from icf.sets import distinct, rows_with
+from icf.sets import distinct, rows_with, runs
 from icf.strings import hash_names
 from linkpass.evidence.targets import Targets
 from linkpass.linked import Linked
 
+_Name = tuple[I64, U64, U64, bool]
 NONE, SEVERAL = -1, -2  # in place of a member
+_ROWS = 1 << 20  # that are joined together
 _DECLARED, _NAMED, _KIN = range(3)  # how sure a candidate is
 _BUILTIN = "__builtin_"  # gcc's declarations: __builtin_memcpy is memcpy
 
@@ -68,38 +71,62 @@ class Callees:
         """Which of them have internal linkage."""
         return ~self._known.external
 
-    def candidates(self) -> Candidates:
-        """Return the targets with the declaration or the name of each callee, or with a name of its kin."""
-        declarations, names, is_merged = self._targets.declarations, self._targets.names, self._targets.is_merged
+    def candidates(self, site_counts: I64) -> Iterator[Candidates]:
+        """Yield the targets with the declaration or the name of each callee, or with a name of its kin.
+
+        They come for some callees after the other, each with so many sites: thousands of functions may have one name.
+        """
+        names = self._names()
+        declared = self._dies, self._known.root
+        sizes = sum((_counts(self._targets.declarations.die, dies) for dies in declared), np.zeros(1, np.int64))
+        for callees, _, kin, _ in names:
+            np.add.at(sizes, callees, _counts(self._targets.names.kin, kin))
+        sizes = sizes * site_counts
+        part = (np.cumsum(sizes) - sizes) // _ROWS
+        for _, first, end in zip(*(column.tolist() for column in runs(part)), strict=True):
+            found = self._candidates(declared, names, first, end)
+            if len(found.callee):
+                yield found
+
+    def _candidates(self, declared: tuple[U64, U64], names: list[_Name], first: int, end: int) -> Candidates:
+        """Return those of the callees from `first` to `end`."""
+        declarations, known, is_merged = self._targets.declarations, self._targets.names, self._targets.is_merged
         found = []  # callee, target, member, how sure it is
-        for dies in (self._dies, self._known.root):
-            callee, row = rows_with(declarations.die, dies)
-            found.append((callee, declarations.target[row], declarations.member[row], np.full(len(row), _DECLARED)))
-        for callees, exact, kin, of_merged in self._names():
-            at, row = rows_with(names.kin, kin)
+        for dies in declared:
+            at, row = rows_with(declarations.die, dies[first:end])
+            how = np.full(len(row), _DECLARED)
+            found.append((first + at, declarations.target[row], declarations.member[row], how))
+        for callees, exact, kin, of_merged in names:
+            low, high = np.searchsorted(callees, [first, end]).tolist()
+            at, row = rows_with(known.kin, kin[low:high])
             if not of_merged:
-                keep = ~is_merged[names.target[row]]
+                keep = ~is_merged[known.target[row]]
                 at, row = at[keep], row[keep]
-            how = np.where(names.hash[row] == exact[at], _NAMED, _KIN)
-            found.append((callees[at], names.target[row], names.member[row], how))
-        callee, target, member, how = map(np.concatenate, zip(*found, strict=True))
+            how = np.where(known.hash[row] == exact[low + at], _NAMED, _KIN)
+            found.append((callees[low + at], known.target[row], known.member[row], how))
+        return self._once(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _once(self, callee: I64, target: I64, member: I64, how: I64) -> Candidates:
+        """Return each pair of these rows once, with the member that the surest of them mean."""
         order = np.lexsort((how, target, callee))
         callee, target, member, how = callee[order], target[order], member[order], how[order]
-        first = np.flatnonzero(np.append(True, (callee[1:] != callee[:-1]) | (target[1:] != target[:-1]))[: len(how)])
-        last = np.append(first, len(how))[1:] - 1
-        best, worst = how[first], how[last]
-        surest = how == np.repeat(best, last - first + 1)  # those rows come first of each pair
-        starts = np.cumsum(surest)[first] - 1
-        lowest, highest = (each.reduceat(member[surest], starts) for each in (np.minimum, np.maximum))
-        callee, target = callee[first], target[first]
+        is_first = np.append(True, (callee[1:] != callee[:-1]) | (target[1:] != target[:-1]))[: len(how)]
+        first = np.flatnonzero(is_first)
+        if not len(first):
+            return Candidates(callee, target, member, is_first)
+        pair = np.cumsum(is_first) - 1
+        is_surest = how == how[first[pair]]
+        starts = np.flatnonzero(np.append(True, np.diff(pair[is_surest]) != 0))
+        lowest, highest = (each.reduceat(member[is_surest], starts) for each in (np.minimum, np.maximum))
+        callee, target, best, worst = callee[first], target[first], how[first], np.maximum.reduceat(how, first)
         is_open = np.where(
-            is_merged[target],
+            self._targets.is_merged[target],
             ((best != _DECLARED) & (worst == _KIN)) | self._targets.is_wrapping[target],
             best == _KIN,
         )
         return Candidates(callee, target, np.where(lowest == highest, lowest, SEVERAL), is_open)
 
-    def _names(self) -> list[tuple[I64, U64, U64, bool]]:
+    def _names(self) -> list[_Name]:
         """Return names of callees: which these are, hashes, those of their kin, whether members can have such names."""
         known = self._known
         plain = np.flatnonzero(known.linkage_name == 0)
@@ -135,6 +162,11 @@ class Callees:
         if index is None:
             index = self._indexes[vaddr] = FoldIndex(self._linked.folds[vaddr])
         return index
+
+
+def _counts(ascending: U64, values: U64) -> I64:
+    """Return in how many rows each value is."""
+    return np.searchsorted(ascending, values, side="right") - np.searchsorted(ascending, values)
 
 
 def _is_symbol(callee: Described, symbol: str) -> bool:

@@ -133,6 +133,15 @@ def test_different_callees_in_different_scopes_stay_open(toolchain: Toolchain, t
     assert len(aligned(found)) == (2 if toolchain.compiler == "clang" else 0)  # clang knows one scope only
 
 
+@pytest.mark.parametrize("rows", [1, 7])
+def test_callees_that_are_looked_up_in_parts_are_the_same(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = callees(build(tmp_path, LLD_ALONE), LLD_ALONE)
+    monkeypatch.setattr("linkpass.evidence.callees._ROWS", rows)
+    assert aligned(whole) and callees(build(tmp_path, LLD_ALONE), LLD_ALONE) == whole
+
+
 @pytest.mark.parametrize("toolchain", [GCC_LLD_ALONE, LLD_ALONE], ids=str)
 def test_calls_of_imports_through_the_got_spoil_nothing(toolchain: Toolchain, tmp_path: Path) -> None:
     found, _ = both(
