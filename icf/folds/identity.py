@@ -20,8 +20,10 @@ from icf.dwarf.dies import resolve
 from icf.dwarf.units import DebugInfo
 from icf.elf.types import source_name
 from icf.folds.member import NOWHERE
-from icf.sets import distinct, is_in
+from icf.sets import distinct
 from icf.string_kinds import IN_STR, STRING_KIND
+
+_MANY = 8  # the fewest that stay at hand are one for so many that do
 
 
 class Described(NamedTuple):
@@ -52,6 +54,11 @@ class Columns(NamedTuple):
         """Return some of them."""
         return Columns(*(column[at] for column in self))  # type: ignore[arg-type]  # each as it was
 
+    def with_others(self, others: Columns) -> Columns:
+        """Return these and others, none of them twice."""
+        both = Columns(*map(np.concatenate, zip(self, others, strict=True)))  # type: ignore[arg-type]  # as they were
+        return both.rows(np.argsort(both.die, kind="stable"))
+
 
 class Identities:
     """The described functions of one image, read once each."""
@@ -71,16 +78,19 @@ class Identities:
         self._columns = None
 
     def columns(self, dies: U64) -> Columns:
-        """Return what each of the DIEs, ascending, describes. All that were asked for stay at hand."""
+        """Return what each of the DIEs, ascending, describes. Many that are read together stay at hand."""
         known = self._columns
-        fresh = dies if known is None else dies[~is_in(dies, known.die)]
-        if known is None or len(fresh):
-            read = _read_columns(self.debug, fresh)
-            if known is not None:
-                both = Columns(*map(np.concatenate, zip(known, read, strict=True)))  # type: ignore[arg-type]  # as they were
-                read = both.rows(np.argsort(both.die, kind="stable"))
-            self._columns = known = read
-        return known if len(dies) == len(known.die) else known.rows(np.searchsorted(known.die, dies))
+        if known is None or not len(known.die):
+            self._columns = _read_columns(self.debug, dies)
+            return self._columns
+        at = np.minimum(np.searchsorted(known.die, dies), len(known.die) - 1)
+        is_known = known.die[at] == dies
+        if is_known.all():
+            return known.rows(at)
+        read = _read_columns(self.debug, dies[~is_known])
+        if len(read.die) >= len(known.die) // _MANY:
+            self._columns = known.with_others(read)
+        return known.rows(at[is_known]).with_others(read)
 
     def of(self, dies: Iterable[int]) -> list[Described]:
         """Return what each of the DIEs describes, in their order."""
