@@ -138,7 +138,8 @@ def test_a_signal_ends_the_link(tmp_path: Path, number: signal.Signals) -> None:
     script = tmp_path / "slow-c++"
     script.write_text("#!/bin/sh\necho $$; exec sleep 60\n")
     script.chmod(0o755)
-    launcher = [sys.executable, "-m", "icf", "link", "--"]
+    # a signal that is ignored here, as under nohup, would be in the command, too
+    launcher = ["env", f"--default-signal={number.name.removeprefix('SIG')}", sys.executable, "-m", "icf", "link", "--"]
     command = [str(script), "-fuse-ld=lld", "-Wl,--icf=all", "-o", "prog", "main.o"]
     with subprocess.Popen([*launcher, *command], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
