@@ -63,7 +63,6 @@ class Callees:
         assert identities is not None
         self._linked, self._targets, self._dies, self._identities = linked, targets, dies, identities
         self._known = identities.columns(dies)
-        self._described: dict[int, Described] = {}
         self._indexes: dict[int, FoldIndex] = {}
 
     @property
@@ -143,18 +142,18 @@ class Callees:
         """Read the names of open candidates."""
         rows = np.flatnonzero(candidates.is_open)
         callees = distinct(self._dies[candidates.callee[rows]]).tolist()
-        self._described = dict(zip(callees, self._identities.of(callees), strict=True))
+        described = dict(zip(callees, self._identities.of(callees), strict=True))
         member, can_be = candidates.member.copy(), np.ones(len(candidates.callee), np.bool_)
         for row, callee, target in zip(
             rows.tolist(), candidates.callee[rows].tolist(), candidates.target[rows].tolist(), strict=True
         ):
             die = int(self._dies[callee])
             if self._targets.is_merged[target]:
-                members = self._index(int(self._targets.vaddr[target])).members_of(die, self._described[die])
+                members = self._index(int(self._targets.vaddr[target])).members_of(die, described[die])
                 member[row] = members[0] if len(members) == 1 else SEVERAL
                 can_be[row] = bool(members)
             else:
-                can_be[row] = any(_is_symbol(self._described[die], name) for name in self._targets.names_of(target))
+                can_be[row] = any(_is_symbol(described[die], name) for name in self._targets.names_of(target))
         return Settled(can_be, member)
 
     def _index(self, vaddr: int) -> FoldIndex:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from icf.aliases import WRAP
 from icf.elf.symbols import Symbols
 from icf.folds.member_columns import MemberColumns
@@ -12,6 +14,6 @@ def wrapping_names(columns: MemberColumns, symbols: Symbols) -> list[tuple[int, 
     found = [(row, name) for row, name in columns.names_of_others if name.startswith(WRAP)]
     if symbols.mentions(WRAP.encode()):
         rows, own = columns.symbol_of_plain
-        names = symbols.names(own.astype("i8").tolist())
+        names = symbols.names(own.astype(np.int64))
         found += [(row, name) for row, name in zip(rows.tolist(), names, strict=True) if name.startswith(WRAP)]
     return found
