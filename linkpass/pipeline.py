@@ -1,4 +1,4 @@
-"""The pass: opens the image, and lets threads scan it while this one imports the steps."""
+"""The pass: opens the image; threads scan it while this one imports the steps, and copy it while this one makes them."""
 
 from __future__ import annotations
 
@@ -84,12 +84,16 @@ def run_pass(
 
             return copy_tables(image, outputs, options)
         scanning = start_scan(image, options.threads, background)
-        if beside is not None:
-            background.start(beside)
-        from linkpass.steps import write_tables
+        from linkpass.rewrite.writing import OutputFiles
+        from linkpass.steps import sections_to_remove, write_tables
 
         annotations = _annotations(image)
-        return write_tables(image, scanning, outputs, options, report, objects, annotations, laid_out, inspect)
+        removals = sections_to_remove(image, options, annotations)
+        with OutputFiles(image, outputs, removals, is_durable=options.is_durable, laid_out=laid_out) as files:
+            files.copy_ahead(background)
+            if beside is not None:
+                background.start(beside)
+            return write_tables(image, scanning, files, options, report, objects, annotations, inspect)
 
 
 def _annotations(image: Image) -> Annotations | None:

@@ -28,7 +28,7 @@ from linkpass.pointers.object_types import find_object_types
 from linkpass.pointers.virtual_calls import find_virtual
 from linkpass.pointers.vtable_slots import find_slots
 from linkpass.rewrite.outputs import Outputs
-from linkpass.rewrite.writing import write_outputs
+from linkpass.rewrite.writing import OutputFiles
 from linkpass.tables.encode import build_tables, evidence_counts
 from linkpass.tables.verify import check_tables
 
@@ -43,25 +43,24 @@ if TYPE_CHECKING:
     from linkpass.keep_unique import KeepUnique
     from linkpass.objects.functions import LinkObjects
     from linkpass.pointers.slots_by_object import SlotsByObject
-    from linkpass.rewrite.layout import Layout
     from linkpass.scanning import Scanning
 
 
 def write_tables(
     image: Image,
     scanning: Scanning,
-    outputs: Outputs,
+    files: OutputFiles,
     options: Options,
     report: list[FoldedSections] | None,
     objects: LinkObjects | None,
     annotations: Annotations | None,
-    laid_out: Callable[[Layout], None] | None,
     inspect: Callable[[Linked, IcfTable, DirectCalls], None] | None = None,
 ) -> Summary:
-    """Put the tables of the image into the outputs; the sources of evidence are those that there are.
+    """Put the tables of the image into its outputs; the sources of evidence are those that there are.
 
-    `laid_out` is called with the layout of the image, if the tables went into it; `inspect` with what was found.
+    `inspect` is called with what was found.
     """
+    outputs = files.outputs
     target = image if outputs.debug is None else image.debug
     reported = _reported(image, report, objects, annotations)
     vtables = Vtables(image)
@@ -92,10 +91,7 @@ def write_tables(
     if problems:  # an error of this program: every record was made from the code
         raise IcfError(f"{image.path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
     growths, edits = tables.growths(linked) if target is image.debug else ([], [])
-    edits += tables.edits()
-    removals = _emitted_relocations(image) if options.drop_relocations else []
-    removals += [] if annotations is None else annotations.sections(removals)
-    write_outputs(image, outputs, edits, growths, removals, is_durable=options.is_durable, laid_out=laid_out)
+    files.write([*edits, *tables.edits()], growths)
     keep_unique = _write_keep_unique(image, tables.icf, tables.calls, options)
     if inspect is not None:
         inspect(linked, tables.icf, tables.calls)
@@ -188,9 +184,15 @@ def _write_keep_unique(image: Image, table: IcfTable, calls: DirectCalls, option
     return found
 
 
-def _emitted_relocations(image: Image) -> list[str]:
-    """Return the sections that --emit-relocs has put into an image: relocations that are not loaded."""
-    return [section.name for section in image.sections if section.type == SHT_RELA and not section.is_alloc]
+def sections_to_remove(image: Image, options: Options, annotations: Annotations | None = None) -> list[str]:
+    """Return the sections that the pass removes: annotations, and on request what --emit-relocs has put there.
+
+    Those are the relocations that are not loaded.
+    """
+    names = []
+    if options.drop_relocations:
+        names = [section.name for section in image.sections if section.type == SHT_RELA and not section.is_alloc]
+    return names if annotations is None else [*names, *annotations.sections(names)]
 
 
 def copy_tables(image: Image, outputs: Outputs, options: Options) -> Summary:
@@ -224,7 +226,8 @@ def copy_tables(image: Image, outputs: Outputs, options: Options) -> Summary:
         merged_by_compiler=bool(tables.icf.image_flags & ImageFlag.MERGED_BY_COMPILER),
         already_done=True,
     )
-    removals = _emitted_relocations(image) if options.drop_relocations else []
-    write_outputs(image, outputs, removals=removals, is_durable=options.is_durable)
+    removals = sections_to_remove(image, options)
+    with OutputFiles(image, outputs, removals, is_durable=options.is_durable) as files:
+        files.write()
     summary.keep_unique = _write_keep_unique(image, tables.icf, tables.direct, options)
     return summary

@@ -52,7 +52,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
         "__main__",
     ),
     "linkpass": (
-        "background rewrite pointer_jumps relocation_types keep_unique",
+        "background pointer_jumps relocation_types keep_unique",
+        "rewrite",
         "options scanning pe",
         "linked",
         "objects",

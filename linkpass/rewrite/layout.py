@@ -7,6 +7,9 @@ piece lies over an earlier one only where it patches the block of loaded bytes.
 The tail (see `linkpass.rewrite.sections`) begins where the last loaded byte ends. A section that is not loaded
 but lies before that point stays where it is; when such a one changes, its new contents move to the tail.
 An empty section takes no part in the layout: it points to the start of the tail.
+
+A pass changes few sections, and those come last in the tail. So the place of all others, and of the old part
+of `.debug_info`, is known before the changes are (`plan_copies`), and a thread copies them meanwhile.
 """
 
 from __future__ import annotations
@@ -17,7 +20,18 @@ from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 
 from icf.elf.headers import SECTION_HEADERS
-from icf.elf.types import EHDR, PHDR, SHDR, SHN_LORESERVE_16, SHN_XINDEX_16, SHT_NOBITS, SHT_NULL
+from icf.elf.types import (
+    EHDR,
+    PHDR,
+    SHDR,
+    SHN_LORESERVE_16,
+    SHN_XINDEX_16,
+    SHT_NOBITS,
+    SHT_NULL,
+    SHT_SYMTAB,
+    SHT_SYMTAB_SHNDX,
+    Section,
+)
 from icf.errors import FormatError, UnsupportedError
 from linkpass.rewrite.edits import Entry, SectionEdit, SectionGrowth
 from linkpass.rewrite.table import MAX_ALIGN, build_table
@@ -26,6 +40,10 @@ if TYPE_CHECKING:
     from icf.elf.image import Image
 
 _TABLE_ALIGN = 8
+# what a pass may change or add, in this order after all else; of the first only the end changes
+_INFO_NAMES = (".debug_info", ".zdebug_info")
+_ABBREV_NAMES = (".debug_abbrev", ".zdebug_abbrev")
+_TABLE_NAMES = (".debug_dcall", ".debug_vcall", ".debug_icf")
 _CHUNK_SIZE_BYTES = 1 << 20
 
 
@@ -68,11 +86,51 @@ def plan_layout(
     _check_trailing_bytes(image, tail_start)
     names = next(entry for entry in entries if entry.before and entry.before.index == image.headers.shstrndx)
     edited = {entry.edit.name: entry for entry in entries if entry.edit is not None}
-    tail = [*_tail_in_file_order(image, entries, names, tail_start), *(edited[edit.name] for edit in edits), names]
+    tail = [*_old_tail(image, entries, tail_start), *(edited[edit.name] for edit in edits), names]
     pieces = [Piece(0, tail_start)]
+    end = _place(image, tail, tail_start, pieces)
+    table = _pack_table(entries)
+    table_offset = _align_up(end, _TABLE_ALIGN)
+    pieces.append(Piece(table_offset, len(table), table))
     for entry in entries:
         if entry.section.is_alloc and entry.content is not None:  # .dynsym, in place
             pieces.append(Piece(entry.section.offset, len(entry.content), entry.content))
+    pieces.append(Piece(0, EHDR.size, _pack_header(image, table_offset, len(entries), names.section.index)))
+    return Layout(tuple(pieces), table_offset + len(table))
+
+
+def plan_copies(image: Image, removals: Sequence[str]) -> tuple[Piece, ...]:
+    """Return what layouts with these removals begin with, as long as only sections change that a pass changes.
+
+    The last of the pieces may be longer than in the layout (`.debug_info`, of which a pass may replace the end).
+    """
+    removed = {section.index for name in removals if (section := image.named(name)) is not None}
+    entries = [Entry(section, section, 0) for section in image.sections if section.index not in removed]
+    tail_start = loaded_end(image)
+    copied = [entry for entry in _old_tail(image, entries, tail_start) if not _is_changed(image, entry.section)]
+    pieces = [Piece(0, tail_start)]
+    _place(image, copied, tail_start, pieces)
+    return tuple(pieces)
+
+
+def _is_changed(image: Image, section: Section) -> bool:
+    """Return whether a pass may change a section at its start."""
+    return _rank(section) > 0 and (section.name not in _INFO_NAMES or image.is_compressed(section))
+
+
+def _rank(section: Section) -> int:
+    """Return the place of a section among those that a pass may change, from 1 on; 0: a pass never changes it."""
+    if section.name in _INFO_NAMES:
+        return 1
+    if section.name in _ABBREV_NAMES:
+        return 2
+    if section.type in (SHT_SYMTAB, SHT_SYMTAB_SHNDX):
+        return 3
+    return 4 + _TABLE_NAMES.index(section.name) if section.name in _TABLE_NAMES else 0
+
+
+def _place(image: Image, tail: Sequence[Entry], tail_start: int, pieces: list[Piece]) -> int:
+    """Give each section of the tail its offset, and append its pieces; return where the tail ends."""
     offset = tail_start
     for entry in tail:
         section, align = entry.section, _alignment(image, entry)
@@ -96,19 +154,20 @@ def plan_layout(
         if section.offset != offset:
             entry.section = section._replace(offset=offset)
         offset += section.size_bytes
-    table = _pack_table(entries)
-    table_offset = _align_up(offset, _TABLE_ALIGN)
-    pieces.append(Piece(table_offset, len(table), table))
-    pieces.append(Piece(0, EHDR.size, _pack_header(image, table_offset, len(entries), names.section.index)))
-    return Layout(tuple(pieces), table_offset + len(table))
+    return offset
 
 
-def _tail_in_file_order(image: Image, entries: Sequence[Entry], names: Entry, tail_start: int) -> list[Entry]:
-    """Return the old sections that belong in the tail: those that lie there, and those that outgrew their place."""
+def _old_tail(image: Image, entries: Sequence[Entry], tail_start: int) -> list[Entry]:
+    """Return the old sections that belong in the tail, in its order, without the section names.
+
+    Those are the sections that lie there, and those that outgrew their place.
+    """
     tail = []
     for entry in entries[1:]:
         section, before = entry.section, entry.before
-        if before is None or entry.edit is not None or entry is names or section.is_alloc or section.type == SHT_NULL:
+        if before is None or entry.edit is not None or section.is_alloc or section.type == SHT_NULL:
+            continue
+        if before.index == image.headers.shstrndx:
             continue
         if entry.content is None and entry.tail is None and section.offset < tail_start:
             if tail_start < section.end:
@@ -123,6 +182,7 @@ def _tail_in_file_order(image: Image, entries: Sequence[Entry], names: Entry, ta
             if before.offset < previous_end:  # copies of one range might fill the disk
                 raise UnsupportedError(f"{image.path}: sections {previous_name} and {before.name} overlap")
             previous_end, previous_name = before.end, before.name
+    tail.sort(key=lambda pair: _rank(pair[0]))  # stable
     return [entry for _, entry in tail]
 
 

@@ -6,11 +6,11 @@
 Loaded bytes stay where they are: the headers, segments and allocated sections come first in a file
 that a linker wrote, and are copied as one block. The sections that are not loaded follow;
 only the section headers refer to their file offsets. That tail is laid out afresh: the
-sections in their old order, then the edited ones, the name table, and the header table, without gaps
-beyond alignment.
+sections in their old order, but those last that a pass may change; then the edited ones, the name table, and the
+header table, without gaps beyond alignment.
 
-    headers, segments | .comment .debug_info ... .symtab .strtab | .debug_dcall .shstrtab | headers
-    copied as a block | each copied to its place, grown, left out| new
+    headers, segments | .comment .debug_str ... .strtab | .debug_info    .debug_abbrev .symtab | .debug_dcall .shstrtab
+    copied as a block | copied, or left out             | copied, grown  copied or new         | new, then the headers
 
 So offsets are a function of the sections and not of the history: a second run with the same edits
 makes the same bytes, and no dead bytes pile up. Added sections get the last indices. Only a removal
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from icf.elf.types import ET_REL
 from linkpass.rewrite.edits import SectionEdit, SectionGrowth
-from linkpass.rewrite.file import replace_file
+from linkpass.rewrite.file import Replacement
 from linkpass.rewrite.layout import Layout, plan_layout
 
 if TYPE_CHECKING:
@@ -39,16 +39,33 @@ def rewrite(
     growths: Sequence[SectionGrowth] = (),
     removals: Sequence[str] = (),
     *,
-    before_replacing: Callable[[str], None] | None = None,
     is_durable: bool = False,
-    laid_out: Callable[[Layout], None] | None = None,
 ) -> None:
     """Write the image with these changes to `out_path`, which may be the image's own path.
 
     Removals that name no section are ignored. The file appears complete or not at all, with mode and owner of
-    the input; it is read again before, and compared with the input (`linkpass.rewrite.check`). `before_replacing` is
-    called with the complete file under its temporary name: if it raises, `out_path` stays as it is. `is_durable`: see
-    `linkpass.rewrite.file`. `laid_out` is called with the layout of the file that was written.
+    the input; it is read again before, and compared with the input (`linkpass.rewrite.check`). `is_durable`: see
+    `linkpass.rewrite.file`.
+    """
+    with Replacement(out_path, image.path, image.fileno()) as new:
+        finish_rewrite(image, new, edits, growths, removals, is_durable=is_durable)
+
+
+def finish_rewrite(
+    image: Image,
+    new: Replacement,
+    edits: Sequence[SectionEdit],
+    growths: Sequence[SectionGrowth] = (),
+    removals: Sequence[str] = (),
+    *,
+    before_replacing: Callable[[str], None] | None = None,
+    is_durable: bool = False,
+    laid_out: Callable[[Layout], None] | None = None,
+) -> None:
+    """Do the same with a new file that was begun.
+
+    `before_replacing` is called with the complete file under its temporary name: if it raises, the target stays as it
+    is. `laid_out` is called with the layout of the file that was written.
     """
     layout = plan_layout(image, edits, growths, removals)  # from here on no size changes
 
@@ -57,11 +74,11 @@ def rewrite(
         from linkpass.rewrite.check import check_images
 
         with Image.open(temporary, allow_rel=image.elf_type == ET_REL) as out:
-            out.path = os.fspath(out_path)  # the path that errors are to name
+            out.path = new.path  # the path that errors are to name
             check_images(image, out, edits, growths, removals)
         if before_replacing is not None:
             before_replacing(temporary)
 
-    replace_file(out_path, image.path, image.fileno(), layout, check_written, is_durable=is_durable)
+    new.finish(layout, check_written, is_durable=is_durable)
     if laid_out is not None:
         laid_out(layout)
