@@ -1,4 +1,4 @@
-"""The pass: opens the image; threads scan it while this one imports the steps, and copy it while this one makes them."""
+"""The pass: opens the image; threads scan it while the steps are imported, and copy it while this thread makes them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ from icf.pe.classes import fold_class
 from icf.pe.image import PeImage
 from icf.pe.sidetable import SideTable, table_key
 from icf.tables.dcall import DirectCalls, encode_dcall
-from icf.tables.icftable import IcfTable, encode_icf
+from icf.tables.icftable import IcfTable
+from icf.tables.icfwriter import encode_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall
 from linkpass.pe.calls import ObjectCalls
 from linkpass.pe.members import Function, Members

@@ -19,7 +19,8 @@ from icf.folds.member import NOWHERE, FoldMember
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, ImageFlag
 from icf.sets import distinct, runs
 from icf.tables.dcall import DirectCalls, encode_dcall
-from icf.tables.icftable import IcfColumns, IcfTable, encode_icf, place_names
+from icf.tables.icftable import IcfColumns, IcfTable
+from icf.tables.icfwriter import encode_icf, place_names
 from icf.tables.vcall import VirtualCalls, encode_vcall
 from icf.vtables.layout import Vtables
 from linkpass.evidence.callbacks import ANY_CALLER, Callback

@@ -35,7 +35,8 @@ from icf.model import (
 from icf.tables.annotated_unit import parse_annotations
 from icf.tables.annotation import Function, Operand, encode_annotation
 from icf.tables.dcall import Dialect, DirectCalls, encode_dcall, parse_dcall
-from icf.tables.icftable import IcfTable, encode_icf, parse_icf
+from icf.tables.icftable import IcfTable, parse_icf
+from icf.tables.icfwriter import encode_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall, parse_vcall
 from linkpass.second_reader.tables import read_dcall, read_icf, read_vcall
 from tests.fuzz.limits import many

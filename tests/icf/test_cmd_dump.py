@@ -28,7 +28,8 @@ from icf.model import (
     VtableSlot,
 )
 from icf.tables.dcall import Dialect, DirectCalls, encode_dcall
-from icf.tables.icftable import IcfTable, encode_icf
+from icf.tables.icftable import IcfTable
+from icf.tables.icfwriter import encode_icf
 from icf.tables.vcall import VirtualCalls, encode_vcall
 from tests.support.elf import Elf, Part
 from tests.support.toolchain import compile_object, link, run, tool

@@ -28,7 +28,8 @@ from icf.model import (
     Vtable,
     VtableSlot,
 )
-from icf.tables.icftable import IcfTable, encode_icf, parse_icf
+from icf.tables.icftable import IcfTable, parse_icf
+from icf.tables.icfwriter import encode_icf
 
 DEBUG_STR = b"\0_Z3onev\0_Z3twov\0"
 

@@ -13,7 +13,8 @@ import pytest
 from icf.elf.image import Image
 from icf.model import FoldClass, MemberRef, TailCall, Vaddr
 from icf.tables.dcall import DirectCalls, encode_dcall
-from icf.tables.icftable import IcfTable, encode_icf
+from icf.tables.icftable import IcfTable
+from icf.tables.icfwriter import encode_icf
 from icf.tables.load import Tables, load_tables
 from linkpass.pipeline import Options, run_pass
 from linkpass.rewrite.edits import SectionEdit

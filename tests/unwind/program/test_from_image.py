@@ -17,7 +17,8 @@ from icf.cli import main
 from icf.elf.image import Image
 from icf.model import ClassFlag, DieOffset, Evidence, FoldClass, Member, MemberRef, TailCall, Vaddr
 from icf.tables.dcall import DirectCalls, encode_dcall
-from icf.tables.icftable import IcfTable, encode_icf
+from icf.tables.icftable import IcfTable
+from icf.tables.icfwriter import encode_icf
 from linkpass.rewrite.edits import SectionEdit
 from linkpass.rewrite.sections import rewrite
 from tests.support.toolchain import compile_object, link

@@ -14,7 +14,8 @@ from icf.pe.image import PeImage
 from icf.pe.sidetable import side_table_path
 from icf.pe.vftables import vftable_names
 from icf.tables.dcall import parse_dcall
-from icf.tables.icftable import encode_icf, parse_icf
+from icf.tables.icftable import parse_icf
+from icf.tables.icfwriter import encode_icf
 from icf.tables.of_pe import find_side_table
 from icf.tables.place import file_with_tables
 from icf.tables.vcall import parse_vcall
