@@ -27,6 +27,7 @@ SHARED = (
     "icf.code._emit",
     "icf.code._findings",
     "icf.code._paths",
+    "icf.code._values",
     "icf.code.branch_kinds",
     "icf.code.operations",
     "icf.code.x86_64_opcodes",

@@ -10,18 +10,7 @@ from icf.code._emit cimport bit
 
 from icf.code._paths cimport FROM_TABLE, FUNCTION, LOADED, NODE, SLOT_LIMIT, forget, kind_of, start_of
 
-cdef inline int assign(i64[:, ::1] ops, i64 row, u64[:, ::1] origin, u64[:, ::1] offset) nogil:
-    cdef i64 a
-    cdef i64 b
-    cdef i64 kind
-    cdef u64 added
-    a = ops[row, op.A]
-    b = ops[row, op.B]
-    kind = ops[row, op.KIND]
-    added = 0 if kind == op.COPY else as_u64(ops[row, op.VALUE])
-    origin[0, a] = 0 if kind == op.CONST else origin[0, b]
-    offset[0, a] = added if kind == op.CONST else offset[0, b] + added & MASK
-    return 0
+from icf.code._values cimport assign
 
 cdef inline i64 tail_end(i64[:, ::1] ops, i64 row, i64 end) nogil:
     cdef i64 limit

@@ -7,23 +7,12 @@ from icf._types import i64, u64
 from icf.code import operations as op
 from icf.code._emit import bit
 from icf.code._paths import FROM_TABLE, FUNCTION, LOADED, NODE, SLOT_LIMIT, forget, kind_of, start_of
+from icf.code._values import assign
 
 try:
     import cython
 except ImportError:
     from icf import _nocython as cython
-
-
-@cython.inline
-def assign(ops: i64[:, ::1], row: i64, origin: u64[:, ::1], offset: u64[:, ::1]) -> cython.int:
-    """Do a COPY, an ADD or a CONST: a register is another one, plus a constant, or the constant itself."""
-    a: i64 = ops[row, op.A]
-    b: i64 = ops[row, op.B]
-    kind: i64 = ops[row, op.KIND]
-    added: u64 = 0 if kind == op.COPY else as_u64(ops[row, op.VALUE])
-    origin[0, a] = 0 if kind == op.CONST else origin[0, b]
-    offset[0, a] = added if kind == op.CONST else (offset[0, b] + added) & MASK
-    return 0
 
 
 @cython.inline
