@@ -36,7 +36,7 @@ from icf.model import Evidence
 from icf.pairs import PairIndex
 from icf.sets import distinct, is_in, rows_of_runs, rows_with
 from linkpass.evidence.alignment import UNCOUNTED, Fits, Lanes, Sites, agreed, align, find_unordered
-from linkpass.evidence.callees import NONE, Callees, Candidates
+from linkpass.evidence.callees import NONE, SEVERAL, Callees, Candidates
 from linkpass.evidence.open_bodies import OpenBody, find_open_bodies
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Records, Statements
@@ -102,7 +102,7 @@ class _BodyLanes:
             sites = by_callee[first_site[first] : first_site[last + 1]]
             found.append(self._known_fits(callees, candidates, sites, callee[sites], group[sites]))
         others, any_lane = self._open_to_any(group, callees.is_local[callee])
-        found.append(Fits(others, any_lane, np.full(len(others), NONE)))
+        found.append(Fits(others, any_lane, np.full(len(others), SEVERAL)))
         site, lane, member = map(np.concatenate, zip(*found, strict=True))
         order = np.lexsort((lane, site))  # stable: what is known of a pair comes first
         site, lane, member = site[order], lane[order], member[order]
@@ -115,10 +115,9 @@ class _BodyLanes:
         lane = self._index.find(group[at].astype(np.uint64), candidates.target[row].astype(np.uint64))
         site, row, lane = sites[at[lane >= 0]], row[lane >= 0], lane[lane >= 0]
         used = distinct(row)
-        settled = callees.settle(candidates.rows(used))
-        row = np.searchsorted(used, row)
-        can_be = settled.can_be[row]
-        return Fits(site[can_be], lane[can_be], settled.member[row[can_be]])
+        member = callees.settle(candidates.rows(used))[np.searchsorted(used, row)]
+        can_be = member != NONE
+        return Fits(site[can_be], lane[can_be], member[can_be])
 
     def _open_to_any(self, group: I64, is_local: Mask) -> tuple[I64, I64]:
         """Return lanes whose target can be any callee, or any local one: a site, and a lane of its body."""

@@ -1,12 +1,15 @@
-"""Which targets a callee that DWARF names can be.
+"""Which functions at given addresses a callee that DWARF names can be.
 
-The question comes up where a branch is not known to belong to the call site, so the answer is cautious: a callee that
-cannot be ruled out is possible.
-
-    at the address           possible if
-    merged body              the callee is a member
+    at the address           the callee is possible if
+    merged body              it is a member: by its DIE or its declaration, else by its name
     body of one function     same DIE, same declaration, or a name in common; nameless code may be anything local
     PLT stub, GOT slot       it is the symbol that is imported
+
+Two kinds of evidence ask. For merged bodies both get the same answers. They differ in the other targets:
+
+    `dwarf`      does not ask about them: the branch of each site is known, and it leads to one function
+    `aligned`    asks whether the branch can be that of a site. Only what cannot be the callee is ruled out: clones and
+                 variants of the callee are possible, and so is code without a name.
 
 Thousands of callees are asked about together. Declarations and names of all targets are columns, in which those of the
 callees are looked up. Texts are read only where names of one kin differ.
@@ -21,9 +24,8 @@ import numpy as np
 
 from icf.aliases import base_name, same_function
 from icf.columns import I64, U64, Mask
-from icf.folds.fold_index import FoldIndex
 from icf.folds.identity import Described
-from icf.sets import distinct, rows_with, runs
+from icf.sets import distinct, is_in, rows_with, runs
 from icf.strings import hash_names
 from linkpass.evidence.targets import Targets
 from linkpass.linked import Linked
@@ -40,19 +42,12 @@ class Candidates(NamedTuple):
 
     callee: I64
     target: I64
-    member: I64  # of a merged body: the one that is meant, NONE or SEVERAL
-    is_open: Mask  # nothing but names of one kin: see `Callees.settle`
+    member: I64  # what declarations, or else equal names, mean: the index of a member, NONE or SEVERAL
+    is_open: Mask  # other names of the kin may mean a member, too: see `Callees.settle`
 
     def rows(self, at: I64 | Mask) -> Candidates:
         """Return some of them."""
         return Candidates(self.callee[at], self.target[at], self.member[at], self.is_open[at])
-
-
-class Settled(NamedTuple):
-    """What candidates are."""
-
-    can_be: Mask
-    member: I64  # as in `Candidates`
 
 
 class Callees:
@@ -61,21 +56,49 @@ class Callees:
     def __init__(self, linked: Linked, targets: Targets, dies: U64) -> None:
         identities = linked.finder.identities
         assert identities is not None
-        self._linked, self._targets, self._dies, self._identities = linked, targets, dies, identities
+        self._debug, self._targets, self._dies, self._identities = linked.debug, targets, dies, identities
         self._known = identities.columns(dies)
-        self._indexes: dict[int, FoldIndex] = {}
 
     @property
     def is_local(self) -> Mask:
         """Which of them have internal linkage."""
         return ~self._known.external
 
-    def candidates(self, site_counts: I64) -> Iterator[Candidates]:
+    def members_of(self, callees: I64, targets: I64) -> I64:
+        """Return the member of its merged target that each callee means, NONE or SEVERAL.
+
+        Names are looked up only where no declaration fits: thousands of local functions may have one name.
+        """
+        pairs, row = np.unique(self._pair(callees, targets), return_inverse=True)
+        found = self._members(pairs, callees[:0])
+        left = np.flatnonzero(found == NONE)
+        if len(left):
+            named = distinct(pairs[left] // len(self._targets.vaddr))
+            # members without DIEs may have such names: the tables refer to them in .debug_str once they have been read
+            self._identities.of(self._dies[named].tolist())
+            found[left] = self._members(pairs[left], named)
+        return found[row]
+
+    def _members(self, pairs: I64, named: I64) -> I64:
+        """Return the member that each of the pairs, ascending, means; for `named` see `candidates`."""
+        found = np.full(len(pairs), NONE)
+        for candidates in self.candidates(np.ones(len(self._dies), np.int64), named):
+            pair = self._pair(candidates.callee, candidates.target)
+            asked = is_in(pair, pairs)
+            found[np.searchsorted(pairs, pair[asked])] = self.settle(candidates.rows(asked))
+        return found
+
+    def _pair(self, callees: I64, targets: I64) -> I64:
+        """Return a number for each pair."""
+        return callees * len(self._targets.vaddr) + targets
+
+    def candidates(self, site_counts: I64, named: I64 | None = None) -> Iterator[Candidates]:
         """Yield the targets with the declaration or the name of each callee, or with a name of its kin.
 
         They come for some callees after the other, each with so many sites: thousands of functions may have one name.
+        `named`: the callees, ascending, that are looked up by name, too; by default all.
         """
-        names = self._names()
+        names = self._names(np.arange(len(self._dies)) if named is None else named)
         declared = self._dies, self._known.root
         sizes = sum((_counts(self._targets.declarations.die, dies) for dies in declared), np.zeros(1, np.int64))
         for callees, _, kin, _ in names:
@@ -123,49 +146,59 @@ class Callees:
             ((best != _DECLARED) & (worst == _KIN)) | self._targets.is_wrapping[target],
             best == _KIN,
         )
-        return Candidates(callee, target, np.where(lowest == highest, lowest, SEVERAL), is_open)
+        member = np.where(best == _KIN, NONE, np.where(lowest == highest, lowest, SEVERAL))
+        return Candidates(callee, target, member, is_open)
 
-    def _names(self) -> list[_Name]:
+    def _names(self, named: I64) -> list[_Name]:
         """Return names of callees: which these are, hashes, those of their kin, whether members can have such names."""
+        if not len(named):
+            return []
         known = self._known
-        plain = np.flatnonzero(known.linkage_name == 0)
-        texts = [text.decode("utf-8", "surrogateescape") for text in self._linked.debug.strings(known.name[plain])]
-        builtin = [(at, text) for at, text in zip(plain.tolist(), texts, strict=True) if text.startswith(_BUILTIN)]
-        meant = [text.removeprefix(_BUILTIN) for _, text in builtin]
-        at = np.array([at for at, _ in builtin], np.int64)
-        return [
-            (np.arange(len(self._dies)), known.name_hash, known.kin_hash, True),
-            (at, hash_names(meant), hash_names(meant, of_kin=True), False),
-        ]
+        found = [(named, known.name_hash[named], known.kin_hash[named], True)]
+        if not self._targets.is_merged.all():
+            plain = named[known.linkage_name[named] == 0]
+            texts = [text.decode("utf-8", "surrogateescape") for text in self._debug.strings(known.name[plain])]
+            builtin = [(at, text) for at, text in zip(plain.tolist(), texts, strict=True) if text.startswith(_BUILTIN)]
+            meant = [text.removeprefix(_BUILTIN) for _, text in builtin]
+            at = np.array([at for at, _ in builtin], np.int64)
+            found.append((at, hash_names(meant), hash_names(meant, of_kin=True), False))
+        return found
 
-    def settle(self, candidates: Candidates) -> Settled:
-        """Read the names of open candidates."""
+    def settle(self, candidates: Candidates) -> I64:
+        """Return the member that each candidate is, NONE or SEVERAL. The names of open ones are read."""
+        found = candidates.member.copy()
         rows = np.flatnonzero(candidates.is_open)
-        callees = distinct(self._dies[candidates.callee[rows]]).tolist()
-        described = dict(zip(callees, self._identities.of(callees), strict=True))
-        member, can_be = candidates.member.copy(), np.ones(len(candidates.callee), np.bool_)
-        for row, callee, target in zip(
-            rows.tolist(), candidates.callee[rows].tolist(), candidates.target[rows].tolist(), strict=True
+        callees, targets = candidates.callee[rows], candidates.target[rows]
+        described = self._identities.of(self._dies[callees].tolist())
+        for row, callee, kin, target in zip(
+            rows.tolist(), described, self._known.kin_hash[callees].tolist(), targets.tolist(), strict=True
         ):
-            die = int(self._dies[callee])
             if self._targets.is_merged[target]:
-                members = self._index(int(self._targets.vaddr[target])).members_of(die, described[die])
-                member[row] = members[0] if len(members) == 1 else SEVERAL
-                can_be[row] = bool(members)
+                named = self._targets.names_of(target, kin)
+                members = {member for member, name in named if _is_member(callee, name)}
             else:
-                can_be[row] = any(_is_symbol(described[die], name) for name in self._targets.names_of(target))
-        return Settled(can_be, member)
-
-    def _index(self, vaddr: int) -> FoldIndex:
-        index = self._indexes.get(vaddr)
-        if index is None:
-            index = self._indexes[vaddr] = FoldIndex(self._linked.folds[vaddr])
-        return index
+                members = {member for member, name in self._targets.names_of(target) if _is_symbol(callee, name)}
+            if found[row] != NONE:
+                members.add(int(found[row]))
+            if members:
+                found[row] = members.pop() if len(members) == 1 else SEVERAL
+        return found
 
 
 def _counts(ascending: U64, values: U64) -> I64:
     """Return in how many rows each value is."""
     return np.searchsorted(ascending, values, side="right") - np.searchsorted(ascending, values)
+
+
+def _is_member(callee: Described, name: str) -> bool:
+    """Return whether the name of a member is that of the callee.
+
+    A clone (foo.isra.0) is local to its unit, where a DIE with code describes it. So in a unit that has none at this
+    body, a call of foo means foo itself.
+    """
+    if not callee.linkage:
+        return name == callee.name
+    return same_function(callee.linkage, name)
 
 
 def _is_symbol(callee: Described, symbol: str) -> bool:

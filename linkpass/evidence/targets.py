@@ -41,7 +41,7 @@ class Names(NamedTuple):
     hash: U64
     target: I64
     member: I64  # 0 if the target is not merged
-    text: I64  # see `Targets.name`
+    text: I64  # row of the symbol table, or -1 - index of another text
 
 
 class Targets:
@@ -57,28 +57,44 @@ class Targets:
         self._symbols = linked.image.symbols
         self._texts: list[str] = []
         self._declared: list[tuple[U64, I64, I64]] = []
-        self._named: list[Names] = []
+        self._named: list[tuple[I64, I64, I64]] = []  # target, member, text: see `Names`
         self._add_merged(linked)
         self._add_code(linked, len(vaddrs))
         self._add_slots(linked, len(vaddrs))
         die, target, member = map(np.concatenate, zip(*self._declared, strict=True))
         order = np.argsort(die, kind="stable")
         self.declarations = Declarations(die[order], target[order], member[order])
-        self.names = self._sorted_names()
 
-    def name(self, text: int) -> str:
-        """Return the name of a row of `names`."""
+    def names_of(self, target: int, kin: int | None = None) -> list[tuple[int, str]]:
+        """Return the names of a target, or those with the hash `kin`, each with its member."""
+        order, start = self._by_target
+        rows = order[start[target] : start[target + 1]]
+        if kin is not None:
+            rows = rows[self.names.kin[rows] == kin]
+        texts = self.names.text[rows].tolist()
+        return list(zip(self.names.member[rows].tolist(), map(self._name, texts), strict=True))
+
+    def _name(self, text: int) -> str:
         return self._symbols.name(text) if text >= 0 else self._texts[-1 - text]
 
-    def names_of(self, target: int) -> list[str]:
-        """Return the names of a target."""
-        return [self.name(text) for text in self.names.text[self._by_target[target]].tolist()]
+    @cached_property
+    def names(self) -> Names:
+        """The names of all targets; hashed when they are first asked for."""
+        target, member, text = map(np.concatenate, zip(*self._named, strict=True))
+        is_symbol = text >= 0
+        offsets = self._symbols.name_offset[text[is_symbol]]
+        exact, kin = np.empty((2, len(text)), np.uint64)
+        for hashes, of_kin in ((exact, False), (kin, True)):
+            hashes[is_symbol] = hash_table(self._symbols.strtab, offsets, of_kin=of_kin)
+            hashes[~is_symbol] = hash_names(self._texts, of_kin=of_kin)
+        order = np.argsort(kin, kind="stable")
+        return Names(kin[order], exact[order], target[order], member[order], text[order])
 
     @cached_property
-    def _by_target(self) -> list[I64]:
-        """The rows of `names` of each target."""
+    def _by_target(self) -> tuple[I64, I64]:
+        """The rows of `names` by target, and the first of each target; one more than there are targets."""
         order = np.argsort(self.names.target, kind="stable")
-        return np.split(order, np.searchsorted(self.names.target[order], np.arange(1, len(self.vaddr))))
+        return order, np.searchsorted(self.names.target[order], np.arange(len(self.vaddr) + 1))
 
     def _add_merged(self, linked: Linked) -> None:
         targets = np.flatnonzero(self.is_merged)
@@ -90,7 +106,7 @@ class Targets:
         rows, dies = columns.roots
         self._declared.append((dies, target[rows], member[rows]))
         rows, symbols = columns.symbol_of_plain
-        self._add_symbols(target[rows], member[rows], symbols.astype(np.int64))
+        self._named.append((target[rows], member[rows], symbols.astype(np.int64)))
         self._add_texts((int(target[row]), int(member[row]), name) for row, name in columns.names_of_others)
         wrapping = wrapping_names(columns, self._symbols)
         self._add_texts((int(target[row]), int(member[row]), name.removeprefix(WRAP)) for row, name in wrapping)
@@ -110,7 +126,7 @@ class Targets:
         run, at = rows_of_runs(table.start[row], np.diff(table.start)[row])
         for die in (table.die[at], table.root[at]):
             self._declared.append((die, alone[run], np.zeros(len(at), np.int64)))
-        self._add_symbols(alone, np.zeros(len(alone), np.int64), table.symbol[row])
+        self._named.append((alone, np.zeros(len(alone), np.int64), table.symbol[row]))
         if self._symbols.mentions(b"@"):
             names = zip(alone.tolist(), self._symbols.names(table.symbol[row].tolist()), strict=True)
             self._add_texts((target, 0, name.partition("@")[0]) for target, name in names if "@" in name)
@@ -133,22 +149,10 @@ class Targets:
             else:
                 self.is_any[target] = any(own.vaddr <= slot < own.vaddr + own.size_bytes for own in sections)
 
-    def _add_symbols(self, target: I64, member: I64, symbol: I64) -> None:
-        """Add functions by the symbol that each has."""
-        offsets = self._symbols.name_offset[symbol]
-        kin, exact = (hash_table(self._symbols.strtab, offsets, of_kin=of_kin) for of_kin in (True, False))
-        self._named.append(Names(kin, exact, target, member, symbol))
-
     def _add_texts(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Add names: the target, the member, the name of each."""
         added = list(rows)
         target, member = np.array([row[:2] for row in added], np.int64).reshape(-1, 2).T
-        texts = [name for _, _, name in added]
-        number = -1 - np.arange(len(self._texts), len(self._texts) + len(texts))
-        self._texts += texts
-        self._named.append(Names(hash_names(texts, of_kin=True), hash_names(texts), target, member, number))
-
-    def _sorted_names(self) -> Names:
-        kin, exact, target, member, text = map(np.concatenate, zip(*self._named, strict=True))
-        order = np.argsort(kin, kind="stable")
-        return Names(kin[order], exact[order], target[order], member[order], text[order])
+        number = -1 - np.arange(len(self._texts), len(self._texts) + len(added))
+        self._texts += [name for _, _, name in added]
+        self._named.append((target, member, number))
