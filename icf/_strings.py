@@ -59,7 +59,10 @@ def hash_references(
 
 @cython.ccall
 def text_bytes(table: Bytes, offsets: cython.const[u64][::1], limit: u64) -> u64:
-    """Return how many bytes the strings at `offsets` have together, or a number above `limit` once they have more."""
+    """Return how many bytes the strings at `offsets` have together, or a number above `limit` once they have more.
+
+    The last one may end with the table; there is none outside of it.
+    """
     n: cython.size_t = offsets.shape[0]
     size: cython.size_t = len(table)
     i: cython.size_t = 0
@@ -70,8 +73,7 @@ def text_bytes(table: Bytes, offsets: cython.const[u64][::1], limit: u64) -> u64
             pos = offsets[i]
             while pos < size and table[pos] != 0:
                 pos += 1
-            if pos < size:
-                total += pos - offsets[i]
+            total += pos - offsets[i]
             i += 1
     return total
 

@@ -15,7 +15,7 @@ from icf.string_kinds import IN_STR, STRING_KIND
 _GAP_BYTES = 1 << 15  # between strings that are read together
 _RUN_BYTES = 1 << 20
 _TAIL_BYTES = 256  # of the last of them
-_SHARED_FACTOR, _SHARED_BYTES = 16, 1 << 26  # see `share_too_much`
+_SHARED_FACTOR = 16  # see `share_too_much`
 _STR = np.uint64(IN_STR << STRING_KIND)  # the kind of a reference into the table that is passed second
 
 
@@ -86,13 +86,19 @@ def hash_table(table: bytes | memoryview, offsets: U64 | U32, *, of_kin: bool = 
     return hashes
 
 
-def share_too_much(table: bytes | memoryview, offsets: U64 | U32) -> bool:
-    """Return whether strings of a table have 16 times the bytes of the table together, and more than 64 MB.
+def share_too_much(table: bytes | memoryview, offsets: U64 | U32, entry_bytes: int) -> bool:
+    """Return whether strings of a table are so long together that to read them all would take too long.
 
-    Linkers write each string once, and a few as the ends of others. To read many strings that are one long one, or end
-    like it, would take as long as the square of the size.
+    Compilers and linkers write each string once, and a few as the ends of others. To read many strings that are one
+    long one, or end like it, would take as long as the square of the size. So they may have 16 times the bytes of the
+    table and of the entries that have the offsets. In the images of a Linux system they have less than those bytes.
+
+    Args:
+        table: the strings, each up to a NUL or to the end of the table.
+        offsets: where strings begin, one for each entry.
+        entry_bytes: the size of an entry. Thousands of symbols may share a short name: `$x` in code for AArch64.
     """
-    limit = max(_SHARED_FACTOR * len(table), _SHARED_BYTES)
+    limit = _SHARED_FACTOR * (len(table) + len(offsets) * entry_bytes)
     if len(offsets) * len(table) <= limit:
         return False
     return text_bytes(table, np.ascontiguousarray(offsets, np.uint64).data, limit) > limit

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from icf.errors import FormatError
 from icf.reader import Reader
+from icf.strings import share_too_much
 
 AMD64, ARM64 = 0x8664, 0xAA64
 ADDR64, REL32 = 1, 4  # IMAGE_REL_AMD64_*
@@ -32,7 +33,6 @@ _LINK_TIME_UUID = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
 _ANONYMOUS = b"\0\0\xff\xff"  # then u16 version, 0: an import; u16 machine, u32 time, 16s what it is
 _HEADER, _BIG_HEADER, _BIG_BYTES = Struct("<HHIIIHH"), Struct("<HHHHI16sIIIIIII"), 56
 _SECTION_BYTES, _NAME_LIMIT_BYTES = 40, 256
-_NAMES_FACTOR = 16  # bytes of the names of all symbols at most, in bytes of the file: compilers write each name once
 _RELOCATION = np.dtype([("offset", "<u4"), ("symbol", "<u4"), ("type", "<u2")])
 _SYMBOL = np.dtype(
     [("name", "S8"), ("value", "<u4"), ("section", "<i2"), ("type", "<u2"), ("storage", "u1"), ("more", "u1")]
@@ -155,15 +155,11 @@ class CoffObject:
         return starts
 
     def _check_names(self) -> None:
-        """Raise FormatError if symbols share long names: to read them would take as long as the square of the size."""
+        """Raise FormatError if symbols share long names."""
         heads = np.ascontiguousarray(self.symbols["name"][self._is_symbol]).view("<u4").reshape(-1, 2)
-        strings = np.frombuffer(self._buffer[self._strings :], np.uint8)
-        starts = heads[heads[:, 0] == 0, 1].astype(np.int64)
-        ends = np.append(np.flatnonzero(strings == 0), len(strings))
-        name_bytes = int(np.maximum(ends[np.searchsorted(ends[:-1], starts)] - starts, 0).sum())
-        if name_bytes > _NAMES_FACTOR * len(self._buffer):
-            problem = f"names of symbols have {name_bytes} bytes together, in a file of {len(self._buffer)} bytes"
-            raise FormatError(self.path, "symbols", 0, problem)
+        strings = self._buffer[self._strings :]
+        if share_too_much(strings, heads[heads[:, 0] == 0, 1], self.symbols.dtype.itemsize):
+            raise FormatError(self.path, "symbols", 0, f"names share the {len(strings)} bytes of strings too often")
 
     def name(self, symbol: int) -> str:
         """Return the name of a symbol."""

@@ -46,6 +46,7 @@ _OFFSET = (1 << STRING_KIND) - 1
 _HEADER_BYTES = 1 << 14  # of .debug_info, that are read for the headers in them
 _WINDOW_BYTES = 4 << 20  # of .debug_info, that are in memory at a time; a larger unit is so as a whole
 _WINDOW_UNITS = 1 << 14  # or DIEs
+_REFERENCE_BYTES = 4  # of a name, the least: DW_FORM_strp
 
 
 class _Window(local):
@@ -333,7 +334,7 @@ class DebugInfo:
         """Yield references that are read together: which they are, bytes, and where in these each string begins."""
         for rows, contents, offsets in self._by_section(references):
             for part, buffer, starts in string_parts(contents, offsets):
-                if share_too_much(buffer, distinct(starts)):
+                if share_too_much(buffer, distinct(starts), _REFERENCE_BYTES):
                     problem = f"names share the {len(buffer)} bytes of strings there too often"
                     raise FormatError(self.path, "debug information", int(offsets[part][0]), problem)
                 yield rows[part], buffer, starts

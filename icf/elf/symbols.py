@@ -262,6 +262,6 @@ def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = Fa
     is_hole = strings.size_bytes > max(in_file, STREAMED_BYTES)
     strtab = image.contents(strings) if is_hole else image.unkept(strings)[:]
     raw = np.frombuffer(stored, dtype=SYM)
-    if share_too_much(strtab, raw["st_name"]):
+    if share_too_much(strtab, raw["st_name"], SYM.itemsize):
         raise FormatError(path, section.name, 0, f"names share the {len(strtab)} bytes of {strings.name} too often")
     return Symbols(path, section.name, raw, strtab, extended, made_local_last=made_local_last)

@@ -25,6 +25,7 @@ from icf.errors import FormatError
 from icf.filebytes import FileBytes
 from icf.pe.headers import PeHeaders
 from icf.reader import Reader
+from icf.strings import share_too_much
 
 EXTERNAL, STATIC, FILE, WEAK_EXTERNAL = 2, 3, 103, 105  # storage classes
 _RECORD = np.dtype(
@@ -35,7 +36,6 @@ _NAME_BYTES = 8
 _WEAK, _WEAK_NAME = b".weak.", re.compile(rb"\.weak\.([^.]+)(?:\.default)?(?:\.[^.]+)?")
 _STRINGS_LIMIT_BYTES = 1 << 31
 _SECTION_NAME_LIMIT_BYTES = 256
-_NAMES_FACTOR = 16  # bytes of all names at most, in bytes of symbols and strings: linkers write each name once
 
 
 class CoffSymbols:
@@ -76,10 +76,8 @@ class CoffSymbols:
         if len(outside):
             problem = f"name at {int(words[outside[0], 1]):#x} is not in the {len(self.strings)} bytes of strings"
             raise FormatError(self._path, "symbols", int(self.rows[outside[0]]) * _RECORD.itemsize, problem)
-        ends = np.flatnonzero(np.frombuffer(long, np.uint8) == 0)
-        name_bytes = int((ends[np.searchsorted(ends, words[is_long, 1])] - words[is_long, 1]).sum())
-        if name_bytes > _NAMES_FACTOR * (self.raw.nbytes + len(self.strings)):
-            problem = f"names of symbols have {name_bytes} bytes together, in {len(self.strings)} bytes of strings"
+        if share_too_much(long, words[is_long, 1], _RECORD.itemsize):
+            problem = f"names share the {len(self.strings)} bytes of strings too often"
             raise FormatError(self._path, "symbols", 0, problem)
         made = {row: self._file(row) for row in np.flatnonzero(rows["storage"] == FILE).tolist()}
         made |= _weak_names(long, np.flatnonzero(is_long), words[is_long, 1])

@@ -18,11 +18,19 @@ SYMTAB = 2
 
 def test_only_much_more_than_the_table_is_too_much() -> None:
     table = b"\0" + b"a" * 100_000 + b"\0"
-    assert not share_too_much(table, np.ones(600, np.uint64))  # 60 MB
-    assert share_too_much(table, np.ones(700, np.uint64))
-    assert share_too_much(table, np.arange(1, 1001, dtype=np.uint64))
-    assert not share_too_much(table, np.zeros(1 << 20, np.uint64))
-    assert not share_too_much(table, np.full(1 << 20, 1 << 40, np.uint64))
+    assert not share_too_much(table, np.ones(16, np.uint64), 24)
+    assert share_too_much(table, np.ones(17, np.uint64), 24)
+    assert share_too_much(table, np.arange(1, 1001, dtype=np.uint64), 24)
+    assert not share_too_much(table, np.zeros(1 << 20, np.uint64), 24)
+    assert not share_too_much(table, np.full(1 << 20, 1 << 40, np.uint64), 24)
+
+
+def test_many_entries_may_share_a_short_name() -> None:
+    assert not share_too_much(b"\0$x\0", np.ones(1 << 20, np.uint64), 24)
+
+
+def test_a_string_without_an_end_counts() -> None:
+    assert share_too_much(b"a" * 100_000, np.zeros(1_000, np.uint64), 24)
 
 
 def test_a_string_that_is_named_again_is_the_same() -> None:
