@@ -13,7 +13,17 @@ RELATIVE = (2, 4, 9, 41, 42)
 GOT_LOADS = {Machine.X86_64: (9, 41, 42), Machine.AARCH64: (311, 312)}
 # that name the function whose address an instruction forms or loads: in AArch64 the last of those instructions
 FUNCTION_LOADS = {Machine.X86_64: RELATIVE, Machine.AARCH64: (274, 277, 309, 312, 313)}
+# of operands: of calls and jumps, of `lea` and `add`, which form an address, of loads that the linker may have relaxed
+_OPERANDS = {Machine.X86_64: RELATIVE, Machine.AARCH64: (277, 280, 282, 283)}
 A64_BRANCHES = (279, 280, 282, 283, 314)  # TSTBR14, CONDBR19, JUMP26, CALL26, PLT32
+
+
+def name_callee(types: U32, by_register: Mask, machine: Machine) -> Mask:
+    """Return which relocations name the function that is called, each at the operand of a branch.
+
+    `by_register`: of which branches the operand is that of the instruction that forms or loads the address.
+    """
+    return np.where(by_register, is_one_of(types, FUNCTION_LOADS[machine]), is_one_of(types, _OPERANDS[machine]))
 
 
 def x86_64_branches(code: U8, operands: I64, types: U32) -> Mask:

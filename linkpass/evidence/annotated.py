@@ -151,7 +151,6 @@ class Annotations:
         for source, own in branches.items():
             for placed in self.at(source):
                 reader.read(source, placed, own)
-        statements.state([slot for slot, _ in reader.stated], [callee for _, callee in reader.stated])
         return statements
 
 
@@ -166,7 +165,6 @@ class _Branch(NamedTuple):
 class _Reader:
     def __init__(self, linked: Linked, annotations: Annotations, statements: Statements) -> None:
         self._linked, self._annotations, self._statements = linked, annotations, statements
-        self.stated: list[tuple[int, int]] = []  # slot, callee
 
     def read(self, source: int, placed: Placed, branches: Iterable[_Branch]) -> None:
         """Add the statements of one function about the branches in its body."""
@@ -191,11 +189,7 @@ class _Reader:
             if callee is None:
                 continue
             found = _members(linked.folds[target], callee, callee.names)
-            if len(found) == 1:
-                self.stated += [(slot + caller, found[0]) for caller in callers]
-            else:
-                which = "several" if found else "none"
-                statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
+            statements.state_one([slot + caller for caller in callers], found)
 
     def _source(self, placed: Placed) -> str:
         return self._annotations.units[placed.unit_idx].source

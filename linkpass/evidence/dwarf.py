@@ -20,7 +20,7 @@ from icf.sets import is_in
 from icf.tables.dcall import DirectCalls
 from linkpass.evidence.callees import NONE, SEVERAL, Callees
 from linkpass.evidence.reach import Reach
-from linkpass.evidence.records import Statements
+from linkpass.evidence.records import NO_CALLEE, SEVERAL_CALLEES, Statements
 from linkpass.evidence.slots import Slots
 from linkpass.evidence.targets import Targets
 from linkpass.linked import Linked
@@ -49,8 +49,8 @@ def from_call_sites(linked: Linked, reach: Reach, slots: Slots, sites: CallSites
     statements.state(slots.at(branches[good], caller[good]), callee[good])
     for reason, count in (
         ("the call lies in another function", len(rows) - int(is_inside.sum())),
-        ("callee is none of the functions that the code calls", int((is_inside & (callee == NONE)).sum())),
-        ("callee is several of the functions that the code calls", int((is_inside & (callee == SEVERAL)).sum())),
+        (NO_CALLEE, int((is_inside & (callee == NONE)).sum())),
+        (SEVERAL_CALLEES, int((is_inside & (callee == SEVERAL)).sum())),
     ):
         if count:
             statements.dropped[reason] = count
@@ -102,7 +102,7 @@ def from_table(linked: Linked, reach: Reach, slots: Slots, calls: DirectCalls) -
         if len(call.callees) == 1:
             found.append((call.end, call.caller, call.callees[0]))
         else:
-            table.dropped["callee is several of the functions that the code calls"] += 1
+            table.dropped[SEVERAL_CALLEES] += 1
     end, caller, callee = np.array(found, np.uint64).reshape(-1, 3).T
     statements.state(slots.at(np.searchsorted(ends, end), caller.astype(np.int64)), callee)
     statements.dropped = table.dropped

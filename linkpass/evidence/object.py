@@ -28,16 +28,13 @@ from icf.folds.classes import Fold
 from icf.folds.member import FoldMember
 from icf.folds.nameless import identifiers, identifiers_of
 from icf.model import Evidence
-from icf.sets import is_in, is_one_of, rows_of_runs
+from icf.sets import is_in, rows_of_runs
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Records, Statements
 from linkpass.linked import Linked, Place
 from linkpass.objects.code import Relocation
 from linkpass.objects.functions import LinkObjects, wanted_member
-from linkpass.relocation_types import FUNCTION_LOADS
-
-# of calls and jumps, and of `lea` and `add`, which form an address
-_OPERAND_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (277, 280, 282, 283)}
+from linkpass.relocation_types import name_callee
 
 
 class _Branches(NamedTuple):
@@ -66,12 +63,9 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
     statements.loops += slot[(entries < 0) & is_loop].tolist()
     beside = np.flatnonzero((entries < 0) & ~is_loop & (operand == 0))
     named = np.flatnonzero(entries >= 0)
-    types, loads = _OPERAND_TYPES[linked.image.machine], FUNCTION_LOADS[linked.image.machine]
-    found_types = objects.code.types(entries[named])
-    named = named[np.where(operand[named] != 0, is_one_of(found_types, loads), is_one_of(found_types, types))]
+    named = named[name_callee(objects.code.types(entries[named]), operand[named] != 0, linked.image.machine)]
     relocations = dict(zip(named.tolist(), objects.code.entries(entries[named]), strict=True))
     callees = _Callees(linked, objects)
-    stated: list[tuple[int, int]] = []  # slot, callee
     asked = np.sort(np.concatenate([named, beside]))
     columns = asked, functions[asked], slot[asked], end[asked], target[asked], starts[asked]
     for row, function, own_slot, own_end, own_target, start in zip(*(each.tolist() for each in columns), strict=True):
@@ -82,12 +76,7 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
             found = callees.beside(function, own_target - start, own_target)
         else:
             continue
-        if len(found) == 1:
-            stated.append((own_slot, found[0]))
-        else:
-            which = "several" if found else "none"
-            statements.dropped[f"callee is {which} of the functions that the code calls"] += 1
-    statements.state([own_slot for own_slot, _ in stated], [callee for _, callee in stated])
+        statements.state_one([own_slot], found)
     return statements
 
 

@@ -9,6 +9,7 @@ gap.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +20,9 @@ from icf.sets import distinct
 from linkpass.evidence.slots import Slots
 
 UNKNOWN, DISPUTED = -1, -2  # as callee
+# why there is no statement
+NO_CALLEE = "callee is none of the functions that the code calls"
+SEVERAL_CALLEES = "callee is several of the functions that the code calls"
 
 
 class Records:
@@ -74,12 +78,21 @@ class Statements:
         self.dropped: Counter[str] = Counter()
         self._slots: list[I64] = [np.empty(0, np.int64)]
         self._callees: list[I64] = [np.empty(0, np.int64)]
+        self._ones: list[tuple[int, int]] = []  # slot, callee
 
     def state(self, slots: ArrayLike, callees: ArrayLike) -> None:
         """State which member of its target each of these branches calls in its caller."""
         self._slots.append(np.asarray(slots, np.int64))
         self._callees.append(np.asarray(callees, np.int64))
 
+    def state_one(self, slots: Iterable[int], callees: Sequence[int]) -> None:
+        """State what a branch calls in some of its callers, if it is one member; else count why that is not known."""
+        if len(callees) == 1:
+            self._ones += [(slot, callees[0]) for slot in slots]
+        else:
+            self.dropped[SEVERAL_CALLEES if callees else NO_CALLEE] += 1
+
     def columns(self) -> tuple[I64, I64]:
         """Return the slot and the callee of each statement."""
-        return np.concatenate(self._slots), np.concatenate(self._callees)
+        slots, callees = np.array(self._ones, np.int64).reshape(-1, 2).T
+        return np.concatenate([*self._slots, slots]), np.concatenate([*self._callees, callees])

@@ -21,16 +21,11 @@ from icf.folds.body_members import KEPT
 from icf.folds.member import FoldMember
 from icf.folds.member_columns import MemberColumns
 from icf.model import Evidence
-from icf.sets import is_one_of
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Statements
 from linkpass.evidence.slots import Slots
 from linkpass.linked import Linked, Place
-from linkpass.relocation_types import FUNCTION_LOADS
-
-# relocation types of a call's or jump's operand, and of `lea` and `add`, which form an address; GOT loads because the
-# linker may have relaxed them
-_TYPES = {Machine.X86_64: (2, 4, 9, 41, 42), Machine.AARCH64: (282, 283, 280, 277)}
+from linkpass.relocation_types import name_callee
 
 
 def from_relocations(linked: Linked, reach: Reach, slots: Slots) -> Statements | None:
@@ -75,10 +70,7 @@ def _operands(reach: Reach, relocations: Relocations, machine: Machine) -> tuple
         wanted = np.where(by_register, reach.operand, reach.end - np.uint64(distance))
         at = np.minimum(np.searchsorted(operand, wanted), len(operand) - 1)
         hit = np.flatnonzero((operand[at] == wanted) & (reach.is_jump | (distance == 4)))
-        types = relocations.type[order[at[hit]]]
-        hit = hit[
-            np.where(by_register[hit], is_one_of(types, FUNCTION_LOADS[machine]), is_one_of(types, _TYPES[machine]))
-        ]
+        hit = hit[name_callee(relocations.type[order[at[hit]]], by_register[hit], machine)]
         branches.append(hit)
         rows.append(order[at[hit]])
     return np.concatenate(branches), np.concatenate(rows)
