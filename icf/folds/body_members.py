@@ -8,9 +8,9 @@ changed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Protocol, overload
 
 import numpy as np
 
@@ -20,12 +20,22 @@ from icf.folds.member import FoldMember
 UNKNOWN, REMOVED, KEPT = -1, 0, 1  # as PlainRows.kept
 
 
+class SymbolNames(Protocol):
+    """The names of a symbol table (`icf.elf.symbols.Symbols`)."""
+
+    def name(self, row: int) -> str:
+        """Return the name of one symbol."""
+
+    def names(self, rows: I64) -> list[str]:
+        """Return the names of many symbols."""
+
+
 @dataclass(slots=True)
 class PlainRows:
     """Columns of all plain members of an image: first those at shared addresses, then those that have a body alone."""
 
-    name: list[str]
-    symbol: I64  # row of the symbol table
+    symbol: I64  # row of the symbol table; its name is the member's
+    symbols: SymbolNames
     is_local: Mask
     alone: Mask  # no other function shares its body
     kept: I8
@@ -37,12 +47,20 @@ class PlainRows:
 
     def member(self, row: int) -> FoldMember:
         """Return one member as an object."""
-        name, symbol, dies, kept = self.name[row], int(self.symbol[row]), self.dies(row), int(self.kept[row])
+        name, symbol, dies, kept = self.name(row), int(self.symbol[row]), self.dies(row), int(self.kept[row])
         is_kept, linkage = None if kept == UNKNOWN else kept == KEPT, name if dies else ""
         is_local = bool(self.is_local[row])
         member = FoldMember(name, [], [symbol], dies, self.roots(row), linkage, is_local, is_kept, self.files(row))
         member.str_offset = int(self.str_offset[row])
         return member
+
+    def names(self, rows: Sequence[int] | I64) -> list[str]:
+        """Return the names of some members. They are read again each time: a large program has 100 MB of them."""
+        return self.symbols.names(self.symbol[np.asarray(rows, np.int64)])
+
+    def name(self, row: int) -> str:
+        """Return the name of one member."""
+        return self.symbols.name(int(self.symbol[row]))
 
     def dies(self, row: int) -> list[int]:
         """Return the DIEs of one member."""
@@ -64,8 +82,7 @@ class PlainRows:
 
     def append(self, others: PlainRows) -> int:
         """Add more rows; return the first of them."""
-        first, run = len(self.name), len(self.die)
-        self.name += others.name
+        first, run = len(self.symbol), len(self.die)
         self.symbol = np.concatenate([self.symbol, others.symbol])
         self.is_local = np.concatenate([self.is_local, others.is_local])
         self.alone = np.concatenate([self.alone, others.alone])
@@ -99,9 +116,17 @@ class PlainRows:
         self.start, self.die, self.root = start, dies, roots
 
 
+class _NoNames:
+    def name(self, row: int) -> str:
+        raise IndexError(row)
+
+    def names(self, _rows: I64) -> list[str]:
+        return []
+
+
 NO_ROWS = PlainRows(
-    [],
     np.empty(0, np.int64),
+    _NoNames(),
     np.empty(0, np.bool_),
     np.empty(0, np.bool_),
     np.empty(0, np.int8),
@@ -150,17 +175,21 @@ class Members(Sequence[FoldMember]):
     @property
     def names(self) -> list[list[str]]:
         """The names of the symbols of each member; none for one that has no linkage name."""
-        known = self.plain.name
-        return [[known[entry]] if isinstance(entry, int) else entry.names for entry in self.entries]
+        known = self._names_of_rows()
+        return [[next(known)] if isinstance(entry, int) else entry.names for entry in self.entries]
 
     @property
     def linkage_names(self) -> list[Collection[str]]:
         """The names of the symbols of each member and, where it differs, the linkage name that DWARF has."""
-        known = self.plain.name
+        known = self._names_of_rows()
         return [
-            (known[entry],) if isinstance(entry, int) else {*entry.names, entry.linkage} - {""} if entry.names else ()
+            (next(known),) if isinstance(entry, int) else {*entry.names, entry.linkage} - {""} if entry.names else ()
             for entry in self.entries
         ]
+
+    def _names_of_rows(self) -> Iterator[str]:
+        """Return the names of the members that are rows, in order."""
+        return iter(self.plain.names([entry for entry in self.entries if isinstance(entry, int)]))
 
     def by_name(self) -> dict[str, list[int]]:
         """Return the members by each of their `linkage_names`."""
@@ -173,7 +202,7 @@ class Members(Sequence[FoldMember]):
     def names_of(self, idx: int) -> Sequence[str]:
         """Return the names of the symbols of one member; none if it has no linkage name."""
         entry = self.entries[idx]
-        return (self.plain.name[entry],) if isinstance(entry, int) else entry.names
+        return (self.plain.name(entry),) if isinstance(entry, int) else entry.names
 
     def is_local(self, idx: int) -> bool:
         """Return whether one member has local linkage."""
@@ -224,8 +253,8 @@ class Members(Sequence[FoldMember]):
 
     def sort(self) -> None:
         """Sort the members by name; those of one name by source file and DIE."""
-        known = self.plain.name
-        names = [known[entry] if isinstance(entry, int) else entry.name for entry in self.entries]
+        known = self._names_of_rows()
+        names = [next(known) if isinstance(entry, int) else entry.name for entry in self.entries]
         counts = Counter(names)
         keys: list[tuple[object, ...]] = [
             (name,) if counts[name] == 1 else (name, sorted(self[at].files), self[at].die)

@@ -203,7 +203,7 @@ class FoldFinder:
             dies = sorted(set(self.functions.die[dwarf_rows].tolist()))
             global_names = {entry.name for entry in named if not entry.local}
             groups = group_dies(self.identities, dies, self._lost, global_names)
-        names = [*table.name[rows.start : rows.stop], *(entry.name for entry in named)]
+        names = [*table.names(rows), *(entry.name for entry in named)]
         reported = self.reported.at(vaddr)
         are_described = bool(groups) or any(map(table.has_die, rows))
         staying, others = stay_rows(table, rows, groups, reported)
@@ -252,10 +252,11 @@ def stay_rows(
         rows = list(filter(table.has_die, rows))
     if not reported or not rows:
         return frozenset(rows), reported
-    own, counts = {table.name[row] for row in rows}, Counter(name for name, _ in reported)
-    others = [each for each in reported if each.file or each.name not in own or counts[each.name] > 1]
+    own, counts = table.names(rows), Counter(name for name, _ in reported)
+    known = set(own)
+    others = [each for each in reported if each.file or each.name not in known or counts[each.name] > 1]
     unsure = {kin(name) for name, _ in others}
-    return frozenset(row for row in rows if not unsure or kin(table.name[row]) not in unsure), others
+    return frozenset(row for row, name in zip(rows, own, strict=True) if not unsure or kin(name) not in unsure), others
 
 
 def repeated(values: U64) -> U64:

@@ -45,13 +45,17 @@ class MemberColumns:
     @property
     def names(self) -> list[str]:
         """The name of each member."""
-        known = self._plain.name
-        found = [""] * len(self)
-        for row, entry in zip(self._rows.tolist(), self._plain_rows.tolist(), strict=True):
-            found[row] = known[entry]
-        for row, member in self._objects.items():
-            found[row] = member.name
-        return found
+        return self.names_at(np.arange(len(self)))
+
+    def names_at(self, rows: I64) -> list[str]:
+        """Return the names of some members. They are read again each time."""
+        at = np.minimum(np.searchsorted(self._rows, rows), max(len(self._rows) - 1, 0))
+        is_plain = self._rows[at] == rows if len(self._rows) else np.zeros(len(rows), np.bool_)
+        known = iter(self._plain.names(self._plain_rows[at[is_plain]]))
+        return [
+            next(known) if plain else self._objects[row].name
+            for row, plain in zip(rows.tolist(), is_plain.tolist(), strict=True)
+        ]
 
     @property
     def str_offset(self) -> I64:

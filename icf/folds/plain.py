@@ -100,19 +100,19 @@ def find_plain(
     own_dies, kin, die = own_dies[fresh], kin[fresh], die[fresh]
     start, end = (np.searchsorted(kin, symbol_kin[own_symbols], side=side) for side in ("left", "right"))
     described = np.flatnonzero(start < end)
-    names = image.symbols.names(symbols.row[own_symbols])
-    linkage = np.zeros(len(names), np.uint64)
+    count = len(own_symbols)
+    linkage = np.zeros(count, np.uint64)
     linkage[described] = dies.linkage[own_dies[end[described] - 1]]
-    kept = np.full(len(names), UNKNOWN, np.int8)
+    kept = np.full(count, UNKNOWN, np.int8)
     if lost is not None and len(described):
         is_kept = np.logical_or.reduceat(~is_in(die, np.array(list(lost), np.uint64)), start[described])
         kept[described] = np.where(is_kept, KEPT, REMOVED)
 
     rows = PlainRows(
-        name=names,
         symbol=symbols.row[own_symbols],
+        symbols=image.symbols,
         is_local=is_local[symbol_kin[own_symbols]],
-        alone=np.zeros(len(names), np.bool_),
+        alone=np.zeros(count, np.bool_),
         kept=kept,
         str_offset=offsets_in_debug_str(linkage),
         start=np.append(start, len(die)),
@@ -134,7 +134,6 @@ def find_alone(
     first = np.searchsorted(bodies.symbol_value, vaddrs)
     is_one = np.searchsorted(bodies.symbol_value, vaddrs, side="right") - first == 1
     vaddrs, symbol = vaddrs[is_one], bodies.symbol_rows[first[is_one]]
-    names = image.symbols.names(symbol)
     start, die, root = np.zeros(len(vaddrs) + 1, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64)
     linkage = np.zeros(len(vaddrs), np.uint64)
     if functions is not None and identities is not None:
@@ -148,11 +147,11 @@ def find_alone(
         is_named = (known.linkage_name != 0) & (known.name_hash == hashes[owner])
         linkage[owner[is_named]] = known.linkage_name[is_named]
     rows = PlainRows(
-        name=names,
         symbol=symbol,
+        symbols=image.symbols,
         is_local=image.symbols.bind[symbol] == STB_LOCAL,
-        alone=np.ones(len(names), np.bool_),
-        kept=np.full(len(names), UNKNOWN, np.int8),
+        alone=np.ones(len(symbol), np.bool_),
+        kept=np.full(len(symbol), UNKNOWN, np.int8),
         str_offset=offsets_in_debug_str(linkage),
         start=start,
         die=die,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from icf.elf.codedigest import DIGEST_BYTES
 from icf.tables import _leb
 from icf.tables.foldtable import IcfColumns, IcfTable
 from icf.tables.icftable import EVIDENCE_MAX, RUN_MAX, VERSION, WITHOUT_CALLBACKS
+
+_PART = 1 << 14  # names that are looked through together
 
 
 def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int] | None = None, *, dwarf64: bool = False) -> bytes:
@@ -93,24 +95,25 @@ def encode_icf(table: IcfTable, debug_str_offsets: Mapping[str, int] | None = No
     return b"".join([unit_length.to_bytes(4, "little"), *body])
 
 
-def place_names(names: Sequence[str], in_debug_str: I64) -> tuple[U64, bytes]:
+def place_names(names_of: Callable[[I64], list[str]], in_debug_str: I64) -> tuple[U64, bytes]:
     """Return the offset of each name in the final name space, and its pool.
 
-    Names are in the pool once, but for those whose offset in .debug_str is known: `in_debug_str`, else -1.
+    Names are in the pool once, but for those whose offset in .debug_str is known: `in_debug_str`, else -1. `names_of`
+    returns some of the names, by their index; few are kept, as a large program has 100 MB of them.
     """
-    others = np.flatnonzero(in_debug_str < 0).tolist()
+    others = np.flatnonzero(in_debug_str < 0)
+    texts = names_of(others)
+    wanted = set(texts)
     shared: dict[str, int] = {}
-    if others:
-        wanted = {names[at] for at in others}
-        for at in np.flatnonzero(in_debug_str >= 0).tolist():
-            if names[at] in wanted:
-                shared[names[at]] = int(in_debug_str[at])
+    known = np.flatnonzero(in_debug_str >= 0) if wanted else others[:0]
+    for part in np.split(known, range(_PART, len(known), _PART)):
+        offsets = zip(names_of(part), in_debug_str[part].tolist(), strict=True)
+        shared |= {name: offset for name, offset in offsets if name in wanted}
     pool = bytearray()
     placed: dict[str, int] = {}
     found = in_debug_str.copy()
     in_pool = []
-    for at in others:
-        name = names[at]
+    for at, name in zip(others.tolist(), texts, strict=True):
         if name in shared:
             found[at] = shared[name]
             continue
@@ -122,7 +125,7 @@ def place_names(names: Sequence[str], in_debug_str: I64) -> tuple[U64, bytes]:
             pool += raw + b"\0"
         found[at] = placed[name]
         in_pool.append(at)
-    is_shared = np.ones(len(names), np.bool_)
+    is_shared = np.ones(len(found), np.bool_)
     is_shared[in_pool] = False
     return (found + is_shared * len(pool)).astype(np.uint64), bytes(pool)
 
@@ -135,7 +138,7 @@ def _place_names_again(columns: IcfColumns, debug_str_offsets: Mapping[str, int]
     final = np.empty(len(first_use), np.uint64)
     names = [columns.name(int(offset)) for offset in offsets[first_use[by_first_use]]]
     in_debug_str = np.array([debug_str_offsets.get(name, -1) for name in names], np.int64)
-    final[by_first_use], pool = place_names(names, in_debug_str)
+    final[by_first_use], pool = place_names(lambda rows: [names[row] for row in rows.tolist()], in_debug_str)
     result = final[inverse.reshape(-1)]
     member_count = len(columns.member_name)
     return result[:member_count], result[member_count:], pool

@@ -7,7 +7,7 @@ Everything is sorted by address before it is written, so the same input makes th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -192,10 +192,17 @@ def _columns(
     apart: bool,
 ) -> IcfColumns:
     """Return the columns of the table; `apart` from .debug_str, it has all names itself."""
-    names = rows.members.names[: rows.listed_count]
     aliases = [(row, alias) for row, alias in rows.members.aliases if row < rows.listed_count]
-    texts = [*names, *(alias for _, alias in aliases)]
-    name, pool = place_names(texts, np.full(len(texts), NOWHERE) if apart else _in_debug_str(linked, rows, texts))
+
+    def names_of(at: I64) -> list[str]:
+        """Return names of listed members, after which come the aliases."""
+        is_alias = at >= rows.listed_count
+        return [*rows.members.names_at(at[~is_alias]), *(aliases[row][1] for row in (at[is_alias] - rows.listed_count))]
+
+    in_debug_str = np.full(rows.listed_count + len(aliases), NOWHERE)
+    if not apart:
+        _find_in_debug_str(linked, rows, names_of, in_debug_str)
+    name, pool = place_names(names_of, in_debug_str)
     bodies = linked.bodies
     class_end = bodies.end[np.searchsorted(bodies.start, rows.class_vaddr)]
     slots = virtual.slots
@@ -208,10 +215,10 @@ def _columns(
         class_flags=class_flags,
         member_start=rows.member_start,
         member_die=rows.die[: rows.listed_count],
-        member_name=name[: len(names)],
+        member_name=name[: rows.listed_count],
         member_flags=member_flags,
         alias_member=np.array([row for row, _ in aliases], np.uint64),
-        alias_name=name[len(names) :],
+        alias_name=name[rows.listed_count :],
         tail_jump=tails.jump,
         tail_caller=tails.caller,
         tail_callee=tails.callee,
@@ -235,15 +242,13 @@ def _columns(
     )
 
 
-def _in_debug_str(linked: Linked, rows: Rows, texts: list[str]) -> I64:
-    """Return where names are in .debug_str, those of listed members first; NOWHERE where that is not known."""
-    found = np.full(len(texts), NOWHERE)
+def _find_in_debug_str(linked: Linked, rows: Rows, names_of: Callable[[I64], list[str]], found: I64) -> None:
+    """Set where names are in .debug_str, those of listed members first; NOWHERE where that is not known."""
     found[: rows.listed_count] = rows.members.str_offset[: rows.listed_count]
     if linked.finder.identities is not None:
         known = linked.finder.identities.str_offsets
         left = np.flatnonzero(found == NOWHERE)
-        found[left] = [known.get(texts[at], NOWHERE) for at in left.tolist()]
-    return found
+        found[left] = [known.get(name, NOWHERE) for name in names_of(left)]
 
 
 def _with_callbacks(columns: IcfColumns, callbacks: Sequence[Callback], rows: Rows) -> IcfColumns:

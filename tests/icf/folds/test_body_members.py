@@ -10,10 +10,11 @@ import numpy as np
 from icf.folds.body_members import KEPT, REMOVED, UNKNOWN, Members, PlainRows
 from icf.folds.member import NOWHERE, FoldMember
 from icf.folds.member_columns import MemberColumns
+from tests.support.symbol_names import NamesOfSymbols
 
 ROWS = PlainRows(
-    name=["pears", "apples", "plums"],
     symbol=np.array([7, 5, 9]),
+    symbols=NamesOfSymbols({5: "apples", 7: "pears", 9: "plums"}),
     is_local=np.array([False, True, False]),
     alone=np.zeros(3, np.bool_),
     kept=np.array([KEPT, REMOVED, UNKNOWN], np.int8),

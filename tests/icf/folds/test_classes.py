@@ -19,6 +19,7 @@ from icf.folds.report import FoldedSections, parse_icf_report
 from linkpass.linked import Linked
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain
 from tests.linkpass.programs import BASE, CLANG_GOLD, CLANG_MOLD, FOUR, GCC_LLD, GCC_MOLD, MARKET, Link, build
+from tests.support.symbol_names import NamesOfSymbols
 
 GCC_LLD_ALONE = Toolchain("gcc", "lld")
 MOLD = (GCC_MOLD, CLANG_MOLD)
@@ -198,8 +199,8 @@ def test_merged_cold_parts_are_fragments(toolchain: Toolchain, tmp_path: Path) -
 
 def test_a_row_stays_one_unless_something_else_at_the_body_may_belong_to_it() -> None:
     table = PlainRows(
-        name=["_Z1fv", "_Z1gv", "_Z1hv"],
         symbol=np.arange(3),
+        symbols=NamesOfSymbols({0: "_Z1fv", 1: "_Z1gv", 2: "_Z1hv"}),
         is_local=np.zeros(3, np.bool_),
         alone=np.zeros(3, np.bool_),
         kept=np.full(3, -1, np.int8),
