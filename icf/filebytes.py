@@ -36,7 +36,6 @@ BLOCK_BITS = 14
 _READ_BYTES = 1 << 30
 _HOLE_BYTES = 1 << 24  # files longer than this are searched for holes
 _LIMIT_BYTES = 1 << 42
-_STAT_BLOCK_BYTES = 512  # the unit of `st_blocks`
 _MAP_NORESERVE = 0x4000  # of Linux; `mmap` has it from Python 3.13 on
 _FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
 
@@ -112,11 +111,6 @@ class FileBytes:
         if self._fd < 0:
             raise ValueError(f"{self.path}: the file is closed")
         return self._fd
-
-    @property
-    def stored_bytes(self) -> int:
-        """How many bytes of the file are in no hole, about; a file system that compresses has fewer."""
-        return os.fstat(self.fileno()).st_blocks * _STAT_BLOCK_BYTES
 
     def __getitem__(self, part: slice) -> memoryview:
         """Return the bytes of a slice, read now if they were not read before."""

@@ -86,7 +86,7 @@ def hash_table(table: bytes | memoryview, offsets: U64 | U32, *, of_kin: bool = 
     return hashes
 
 
-def share_too_much(table: bytes | memoryview, offsets: U64 | U32, entry_bytes: int) -> bool:
+def share_too_much(table: bytes | memoryview | Contents, offsets: U64 | U32, entry_bytes: int) -> bool:
     """Return whether strings of a table are so long together that to read them all would take too long.
 
     Compilers and linkers write each string once, and a few as the ends of others. To read many strings that are one
@@ -101,4 +101,11 @@ def share_too_much(table: bytes | memoryview, offsets: U64 | U32, entry_bytes: i
     limit = _SHARED_FACTOR * (len(table) + len(offsets) * entry_bytes)
     if len(offsets) * len(table) <= limit:
         return False
-    return text_bytes(table, np.ascontiguousarray(offsets, np.uint64).data, limit) > limit
+    contents = table if isinstance(table, Contents) else Contents(memoryview(table))
+    asked = np.ascontiguousarray(offsets, np.uint64)
+    size_bytes = 0
+    for _, part, starts in string_parts(contents, asked if contents.in_memory is not None else np.sort(asked)):
+        size_bytes += text_bytes(part, starts.data, limit - size_bytes)
+        if size_bytes > limit:
+            return True
+    return False

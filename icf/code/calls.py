@@ -95,8 +95,8 @@ def direct_targets(image: Image, return_addresses: U64) -> U64:
         first = np.uint64(segment.vaddr + size_bytes)
         inside = (return_addresses >= first) & (return_addresses <= np.uint64(end))
         ends = return_addresses[inside]
-        window = (ends - first).astype(np.int64)[:, None] + np.arange(size_bytes)
-        targets[inside] = _targets(image.machine, ends, code[window])
+        windows = np.lib.stride_tricks.sliding_window_view(code, size_bytes)
+        targets[inside] = _targets(image.machine, ends, windows[(ends - first).astype(np.int64)])
     return targets
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from icf.columns import U16
 from icf.elf.file import ElfFile
+from icf.elf.string_table import StringTable
 from icf.elf.symbols import Symbols, read_symbols
 from icf.elf.types import SHN_ABS_16, SHN_LORESERVE_16, SHT_SYMTAB
 from icf.errors import FormatError, UnsupportedError
@@ -45,11 +46,10 @@ def read_minidebug(image: ElfFile, dynamic: Symbols) -> Symbols:
     names = dynamic.names(likely)
     again = [row for row, name in zip(likely, names, strict=True) if (int(dynamic.value[row]), name) in known]
     own, added = named.raw.copy(), np.delete(dynamic.raw, again)
-    added["st_name"] += np.uint32(len(named.strtab))
+    added["st_name"] += np.uint32(len(named.strings))
     own["st_shndx"] = _indices_in(image, mini)[np.minimum(own["st_shndx"], len(mini.sections))]
-    return Symbols(
-        path, table.name, np.concatenate((own, added)), memoryview(bytes(named.strtab) + bytes(dynamic.strtab))
-    )
+    names_of_both = b"".join(piece for each in (named, dynamic) for _, piece in each.strings.pieces())
+    return Symbols(path, table.name, np.concatenate((own, added)), StringTable(memoryview(names_of_both)))
 
 
 def _indices_in(image: ElfFile, mini: ElfFile) -> U16:

@@ -31,6 +31,7 @@ import numpy.typing as npt
 from icf.columns import I64, U32, U64, Mask
 from icf.elf.headers import HEADERS, parse_kind
 from icf.elf.sectiontable import SectionTable, gather
+from icf.elf.string_table import StringTable
 from icf.elf.symbols import SYM, Symbols
 from icf.elf.types import (
     ET_REL,
@@ -52,7 +53,6 @@ from icf.elf.types import (
 )
 from icf.errors import FormatError, UnsupportedError
 from icf.reader import Reader
-from icf.strings import hash_table
 
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 _WORD = np.dtype("<u4")
@@ -102,7 +102,7 @@ class ObjectFile:
         """The symbol table, with its columns name_offset, value, size_bytes, type, bind, visibility, shndx."""
         table = self._symtab
         if table == 0:
-            return Symbols(self.name, "symbols", np.empty(0, dtype=SYM), memoryview(b""))
+            return Symbols(self.name, "symbols", np.empty(0, dtype=SYM), StringTable(memoryview(b"")))
         stored, link = self.sections.stored(table), int(self.sections.link[table])
         entsize = int(self.sections.entsize[table])
         if entsize != SYM_SIZE_BYTES or len(stored) % SYM_SIZE_BYTES:
@@ -116,12 +116,8 @@ class ObjectFile:
         for section in np.flatnonzero((self.sections.type == SHT_SYMTAB_SHNDX) & (self.sections.link == table)):
             indices = self.sections.stored(int(section))
             extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
-        return Symbols(self.name, ".symtab", np.frombuffer(stored, dtype=SYM), self.sections.stored(link), extended)
-
-    @property
-    def strtab(self) -> memoryview:
-        """The string table of the symbols."""
-        return self.symbols.strtab
+        strings = StringTable(self.sections.stored(link))
+        return Symbols(self.name, ".symtab", np.frombuffer(stored, dtype=SYM), strings, extended)
 
     def symbol_name(self, row: int) -> str:
         """Return a symbol's name; that of its section for a section symbol, which has none of its own."""
@@ -160,7 +156,7 @@ class ObjectFile:
     def data_hashes(self) -> U64:
         """The hashes of the names of its data."""
         symbols = self.symbols
-        return hash_table(symbols.strtab, symbols.name_offset[(symbols.type == STT_OBJECT) & symbols.is_defined])
+        return symbols.hashes((symbols.type == STT_OBJECT) & symbols.is_defined)
 
     # Relocations
 

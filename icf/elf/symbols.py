@@ -1,7 +1,7 @@
 """A symbol table as columns.
 
 The table stays in the mapping. Each column becomes a contiguous array on first use, and a name is decoded only when a
-caller wants it. Half a million symbols cost a few milliseconds for each column.
+caller wants it (`icf.elf.string_table`). Half a million symbols cost a few milliseconds for each column.
 
 `shndx` is widened to 32 bits: SHN_XINDEX is resolved through the SHT_SYMTAB_SHNDX section, and
 the reserved values are those of `icf.elf.types` (SHN_ABS = 0xfffffff1 ...).
@@ -17,8 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from icf.columns import I64, U8, U32, U64, Mask
+from icf.contents import Contents
 from icf.elf.file import STREAMED_BYTES
 from icf.elf.headers import SECTION_HEADERS
+from icf.elf.string_table import StringTable
 from icf.elf.types import (
     SHDR,
     SHN_LORESERVE,
@@ -37,7 +39,6 @@ from icf.elf.types import (
     source_name,
 )
 from icf.errors import FormatError
-from icf.filebytes import FileBytes
 from icf.strings import share_too_much
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Symbols:
         path: str,
         section: str,
         raw: npt.NDArray[np.void],
-        strtab: memoryview,
+        strings: StringTable,
         extended: U32 | None = None,
         *,
         limits: U64 | None = None,
@@ -73,7 +74,7 @@ class Symbols:
     ) -> None:
         self.path, self.section = path, section
         self.has_versions = has_versions  # what follows `@` in a name is a version
-        self.strtab = strtab
+        self.strings = strings
         self.limits = np.empty(0, np.uint64) if limits is None else limits  # ascending; no function goes on there
         self.count = len(raw)
         self.raw = raw
@@ -110,7 +111,7 @@ class Symbols:
 
     @cached_property
     def name_offset(self) -> U32:
-        """`st_name`, an offset in `strtab`."""
+        """`st_name`, an offset in `strings`."""
         return np.ascontiguousarray(self.raw["st_name"])
 
     @cached_property
@@ -150,47 +151,46 @@ class Symbols:
     def names(self, rows: Iterable[int]) -> list[str]:
         """Return the names of many symbols."""
         offsets = self.name_offset[rows if isinstance(rows, np.ndarray) else np.fromiter(rows, np.int64)]
-        text = self._text
-        if text[:1] != b"\0" or text[-1:] != b"\0" or offsets.max(initial=0) >= len(text):
+        if not self.strings.is_closed or offsets.max(initial=0) >= len(self.strings):
             return list(map(self.name_at, offsets.tolist()))
-        find = text.find
-        return [str(text[at : find(b"\0", at)], "utf-8", "surrogateescape") for at in offsets.tolist()]
+        return [str(text, "utf-8", "surrogateescape") for text in self.strings.texts(offsets)]
+
+    def hashes(self, rows: I64 | U32, *, of_kin: bool = False) -> U64:
+        """Return the hash of each symbol's name, or of its kin (see `icf.aliases`)."""
+        return self.strings.hashes(self.name_offset[rows], of_kin=of_kin)
+
+    def begin_with(self, prefixes: tuple[bytes, ...], rows: I64) -> Mask:
+        """Return which of these symbols have a name that begins with one of the prefixes."""
+        return self.strings.begin_with(prefixes, self.name_offset[rows])
 
     def holds(self, part: bytes, rows: I64) -> Mask:
         """Return which of these symbols have `part` in their names; much faster than checking each name."""
-        text = self._text
+        starts: list[int] = []  # of the strings that have it
         at: list[int] = []
-        while (found := text.find(part, at[-1] + 1 if at else 0)) >= 0:
-            at.append(found)
-        starts = [text.rfind(b"\0", 0, found) + 1 for found in at]  # of the strings that they are in
+        for start, piece in self.strings.pieces():
+            found = -1
+            while (found := piece.find(part, found + 1)) >= 0:
+                at.append(start + found)
+                starts.append(start + piece.rfind(b"\0", 0, found) + 1)
         offsets = self.name_offset[rows]
         following = np.searchsorted(at, offsets)
-        return np.append(starts, len(text) + 1)[following] <= offsets  # a name may be the end of another's string
+        return np.append(starts, len(self.strings) + 1)[following] <= offsets  # a name may end another's string
 
     def mentions(self, part: bytes) -> bool:
         """Return whether any name has `part` in it; also true where two names, one after the other, look so."""
-        return part in self._text
-
-    @cached_property
-    def _text(self) -> bytes:
-        whole = self.strtab.obj
-        if isinstance(whole, bytes) and len(whole) == len(self.strtab):
-            return whole
-        return bytes(self.strtab)  # a view cannot be searched
+        return any(part in piece for _, piece in self.strings.pieces())
 
     def name_at(self, name_offset: int) -> str:
         """Return the string at an offset of the string table."""
-        if name_offset == 0:
-            return ""
-        end = self._text.find(b"\0", name_offset)
-        if end >= 0:
-            return str(self._text[name_offset:end], "utf-8", "surrogateescape")
-        raise FormatError(
-            self.path,
-            self.section,
-            0,
-            f"symbol name at {name_offset:#x} has no end in the string table of {len(self.strtab)} bytes",
-        )
+        text = self.strings.text(name_offset) if name_offset else b""
+        if text is None:
+            raise FormatError(
+                self.path,
+                self.section,
+                0,
+                f"symbol name at {name_offset:#x} has no end in the string table of {len(self.strings)} bytes",
+            )
+        return str(text, "utf-8", "surrogateescape")
 
     @cached_property
     def lacks_locals(self) -> bool:
@@ -229,7 +229,7 @@ def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = Fa
     """
     path = image.path
     if section_idx == 0:
-        return Symbols(path, "symbols", np.empty(0, dtype=SYM), memoryview(b""))
+        return Symbols(path, "symbols", np.empty(0, dtype=SYM), StringTable(memoryview(b"")))
     place = image.headers.shoff + section_idx * SHDR.size
     if section_idx >= len(image.sections):
         raise FormatError(path, SECTION_HEADERS, 0, f"symbol table is section {section_idx} of {len(image.sections)}")
@@ -257,11 +257,10 @@ def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = Fa
             indices = image.contents(other)
             extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
     strings = image.sections[section.link]
-    # names are searched as bytes, so bytes are read; a hole of any size would be read, too, and all of it be kept
-    in_file = image.data.stored_bytes if isinstance(image.data, FileBytes) else 0
-    is_hole = strings.size_bytes > max(in_file, STREAMED_BYTES)
-    strtab = image.contents(strings) if is_hole else image.unkept(strings)[:]
+    names = image.unkept(strings)
+    if len(names) <= STREAMED_BYTES:
+        names = Contents(names[:])
     raw = np.frombuffer(stored, dtype=SYM)
-    if share_too_much(strtab, raw["st_name"], SYM.itemsize):
-        raise FormatError(path, section.name, 0, f"names share the {len(strtab)} bytes of {strings.name} too often")
-    return Symbols(path, section.name, raw, strtab, extended, made_local_last=made_local_last)
+    if share_too_much(names, raw["st_name"], SYM.itemsize):
+        raise FormatError(path, section.name, 0, f"names share the {len(names)} bytes of {strings.name} too often")
+    return Symbols(path, section.name, raw, StringTable(names), extended, made_local_last=made_local_last)

@@ -29,7 +29,6 @@ from icf.folds.body_members import KEPT, REMOVED, UNKNOWN, PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities, offsets_in_debug_str
 from icf.sets import distinct_pairs, is_in, is_one_of, runs
-from icf.strings import hash_table
 
 
 class Plain(NamedTuple):
@@ -143,7 +142,7 @@ def find_alone(
         known = identities.columns(described).rows(which)
         root, start = known.root, np.append(np.searchsorted(low, vaddrs), len(low))
         owner = np.repeat(np.arange(len(vaddrs)), np.diff(start))
-        hashes = hash_table(image.symbols.strtab, image.symbols.name_offset[symbol])
+        hashes = image.symbols.hashes(symbol)
         is_named = (known.linkage_name != 0) & (known.name_hash == hashes[owner])
         linkage[owner[is_named]] = known.linkage_name[is_named]
     rows = PlainRows(
@@ -172,10 +171,8 @@ def _files_of(image: Image, identities: Identities | None) -> Callable[[int, lis
 def _symbols_at(image: Image, bodies: Bodies, shared: U64) -> _Symbols:
     at = is_in(bodies.symbol_value, shared)
     rows = bodies.symbol_rows[at]
-    strtab, offsets = image.symbols.strtab, image.symbols.name_offset[rows]
-    return _Symbols(
-        bodies.symbol_value[at], rows, hash_table(strtab, offsets), hash_table(strtab, offsets, of_kin=True)
-    )
+    exact, kin = image.symbols.hashes(rows), image.symbols.hashes(rows, of_kin=True)
+    return _Symbols(bodies.symbol_value[at], rows, exact, kin)
 
 
 def _dies_at(bodies: Bodies, functions: Functions, identities: Identities, shared: U64) -> _Dies:

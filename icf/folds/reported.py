@@ -23,13 +23,14 @@ from icf.folds.body_members import Members
 from icf.folds.functions import Bodies
 from icf.folds.members import ReportedFunction
 from icf.linkers import KeptSymbols
-from icf.sets import is_in, is_one_of
-from icf.strings import hash_names, hash_table
+from icf.sets import is_in
+from icf.strings import hash_names
 from icf.tables.pointed import thunk_target
 
 if TYPE_CHECKING:
     from icf.folds.report import FoldedSections, SectionRef
 
+_THUNKS = (b"_ZTh", b"_ZTv", b"_ZTc")  # the names of thunks begin so
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
 
 
@@ -97,10 +98,7 @@ def _add_thunks(
     if any(map(thunk_target, names)):
         return
     symbols = image.symbols
-    strtab = np.frombuffer(symbols.strtab, np.uint8)
-    offset = symbols.name_offset[bodies.symbol_rows].astype(np.int64)
-    offset = np.where(offset + 4 <= len(strtab), offset, 0)
-    is_thunk = (strtab[offset + 2] == ord("T")) & is_one_of(strtab[offset + 3], b"hvc") if len(strtab) > 3 else []
+    is_thunk = symbols.begin_with(_THUNKS, bodies.symbol_rows)
     seen: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would add all
     for at in np.flatnonzero(is_thunk).tolist():
         name = symbols.name(int(bodies.symbol_rows[at]))
@@ -131,7 +129,7 @@ def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, se
     """Return addresses of the function symbols with these names."""
     symbols = image.symbols
     rows = bodies.symbol_rows
-    hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
+    hashes = symbols.hashes(rows)
     wanted = hash_names(sorted(names))
     found: dict[str, set[int]] = {}
     for at in np.flatnonzero(is_in(hashes, wanted)).tolist():

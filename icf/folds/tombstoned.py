@@ -22,7 +22,7 @@ from icf.folds.functions import Bodies
 from icf.folds.identity import Identities, offsets_in_debug_str
 from icf.folds.member import FoldMember
 from icf.sets import distinct, is_in, rows_with, runs
-from icf.strings import hash_names, hash_table
+from icf.strings import hash_names
 
 # parts of the C runtime, which come without debug information and fold with nothing
 _RUNTIME = frozenset(
@@ -91,7 +91,7 @@ class Tombstoned:
 
         As with objects, these have to be one function: all external, or of one root.
         """
-        hashes = hash_table(symbols.strtab, symbols.name_offset[table.symbol[rows]])
+        hashes = symbols.hashes(table.symbol[rows])
         owner, found = self._lost_of(hashes)
         roots = self._by_name.root[found]
         at, first, end = runs(owner)
@@ -156,7 +156,7 @@ class Tombstoned:
         """Return the sizes of the functions of which neither an address nor a symbol is left."""
         hashes, dies = self._by_name.name_hash, self._by_name.die
         symbols = image.symbols
-        lost = ~is_in(hashes, hash_table(symbols.strtab, symbols.name_offset))
+        lost = ~is_in(hashes, symbols.strings.hashes(symbols.name_offset))
         lost &= ~is_in(dies, self._functions.die[self._bodies.dwarf_rows])
         rows = is_in(self._functions.die, dies[lost])
         return distinct(self._functions.high[rows] - self._functions.low[rows])

@@ -20,6 +20,7 @@ import numpy as np
 from icf.columns import U64
 from icf.elf.headers import Headers
 from icf.elf.image import Image
+from icf.elf.string_table import StringTable
 from icf.elf.symbols import SYM, Symbols
 from icf.elf.types import (
     ET_EXEC,
@@ -126,7 +127,7 @@ class DwarfImage(Image):
         raw["st_size"][functions] = self._sizes(raw["st_value"][functions])
         is_other = is_defined & np.isin(kind, (STT_SECTION, STT_NOTYPE, STT_OBJECT))
         limits = np.unique(np.concatenate([raw["st_value"][is_other], self._unwound[0]]))
-        return Symbols(self.path, "symbols", raw, strings, limits=limits, has_versions=False)
+        return Symbols(self.path, "symbols", raw, StringTable(strings), limits=limits, has_versions=False)
 
     @cached_property
     def _unwound(self) -> tuple[U64, U64]:

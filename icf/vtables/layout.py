@@ -36,7 +36,6 @@ from icf.vtables.rtti import Classes
 from icf.vtables.words import CODE, DATA, IMPORT, NUMBER, LoadedData, Words
 
 _PREFIXES = (b"_ZTV", b"_ZTC")
-_PREFIX_BYTES = 4
 _WORD_BYTES = 8
 _FIRST_SLOT = 16
 _TYPEINFO = "_ZTI"
@@ -274,12 +273,4 @@ def _points_without_rtti(kinds: list[int], values: list[int]) -> list[list[int]]
 
 def are_vtable_names(symbols: Symbols, rows: I64) -> Mask:
     """Return whether each of these symbols has the name of a vtable."""
-    strtab = np.frombuffer(symbols.strtab, np.uint8)
-    name = symbols.name_offset[rows].astype(np.int64)
-    ends = name + _PREFIX_BYTES <= len(strtab)
-    name = np.where(ends, name, 0)
-    found = np.zeros(len(name), np.bool_)
-    if len(strtab) >= _PREFIX_BYTES:
-        for prefix in _PREFIXES:
-            found |= np.logical_and.reduce([strtab[name + idx] == byte for idx, byte in enumerate(prefix)])
-    return found & ends
+    return symbols.begin_with(_PREFIXES, rows)

@@ -21,7 +21,7 @@ from icf.aliases import WRAP
 from icf.columns import I64, U64, Mask
 from icf.folds.member_columns import MemberColumns
 from icf.sets import difference, is_in, rows_of_runs
-from icf.strings import hash_names, hash_table
+from icf.strings import hash_names
 from linkpass.evidence.wrapping import wrapping_names
 from linkpass.linked import Linked, Place
 
@@ -85,7 +85,7 @@ class Targets:
         offsets = self._symbols.name_offset[text[is_symbol]]
         exact, kin = np.empty((2, len(text)), np.uint64)
         for hashes, of_kin in ((exact, False), (kin, True)):
-            hashes[is_symbol] = hash_table(self._symbols.strtab, offsets, of_kin=of_kin)
+            hashes[is_symbol] = self._symbols.strings.hashes(offsets, of_kin=of_kin)
             hashes[~is_symbol] = hash_names(self._texts, of_kin=of_kin)
         order = np.argsort(kin, kind="stable")
         return Names(kin[order], exact[order], target[order], member[order], text[order])

@@ -16,7 +16,6 @@ from icf.columns import I64, U64, Mask
 from icf.elf.objectfile import Entries, ObjectFile
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, STB_LOCAL, STT_OBJECT, STT_SECTION, Machine
 from icf.sets import distinct, is_one_of
-from icf.strings import hash_table
 from icf.vtables.layout import are_vtable_names
 from linkpass.relocation_types import A64_BRANCHES, RELATIVE, x86_64_branches
 
@@ -39,7 +38,7 @@ class Addresses(NamedTuple):
 def read_addresses(object_idx: int, object_file: ObjectFile) -> Addresses:
     """Return the addresses in an object that are not operands of calls and jumps."""
     symbols, table = object_file.symbols, object_file.sections
-    hashes = hash_table(symbols.strtab, symbols.name_offset)
+    hashes = symbols.strings.hashes(symbols.name_offset)
     is_section = symbols.type == STT_SECTION
     is_wanted = (symbols.name_offset != 0) & ~is_section
     rows = np.flatnonzero(is_section & (symbols.shndx < table.count))

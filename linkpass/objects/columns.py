@@ -37,7 +37,6 @@ from icf.elf.types import (
     STT_OBJECT,
 )
 from icf.sets import distinct_pairs, is_in
-from icf.strings import hash_table
 
 NOWHERE = -1  # in place of an address, or of a row
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -99,7 +98,7 @@ class LinkColumns:
         for symbols in (image.dynamic_symbols, image.symbols):
             is_named = symbols.is_defined & _IS_NAMED[symbols.type] & (symbols.name_offset != 0)
             rows = np.flatnonzero(is_named)
-            hashes, values = hash_table(symbols.strtab, symbols.name_offset[rows]), symbols.value[rows].view(np.int64)
+            hashes, values = symbols.hashes(rows), symbols.value[rows].view(np.int64)
             is_local = symbols.bind[rows] == STB_LOCAL
             keys = hashes.copy()
             keys[is_local] = _with_file(hashes[is_local], symbols, rows[is_local])
@@ -112,7 +111,7 @@ class LinkColumns:
             self.has_symbol = is_known | is_one_each
         dynamic = image.dynamic_symbols
         imported = np.flatnonzero(~dynamic.is_defined & (dynamic.name_offset != 0))
-        self.imported = hash_table(dynamic.strtab, dynamic.name_offset[imported])
+        self.imported = dynamic.hashes(imported)
         self.has_symbol &= ~is_doubtful | self._have_all_files(image.symbols)
 
     def _have_all_files(self, symbols: Symbols) -> Mask:
@@ -167,7 +166,7 @@ def _keys(object_file: ObjectFile) -> tuple[U64, U64]:
     symbols = object_file.symbols
     hashes = np.zeros(symbols.count, np.uint64)
     rows = np.flatnonzero(symbols.name_offset != 0)
-    hashes[rows] = hash_table(symbols.strtab, symbols.name_offset[rows])
+    hashes[rows] = symbols.hashes(rows)
     keys = hashes.copy()
     local = rows[symbols.bind[rows] == STB_LOCAL]
     keys[local] = _with_file(hashes[local], symbols, local)
@@ -201,13 +200,13 @@ def _with_file(hashes: U64, symbols: Symbols, rows: I64) -> U64:
     files = symbols.file_rows[rows]
     known = np.flatnonzero(files >= 0)
     mixed = hashes.copy()
-    mixed[known] ^= hash_table(symbols.strtab, symbols.name_offset[files[known]]) * _MIX
+    mixed[known] ^= symbols.hashes(files[known]) * _MIX
     return mixed
 
 
 def _files(symbols: Symbols) -> U64:
     """Return what each symbol of a source file adds to the keys of the local symbols after it."""
-    return hash_table(symbols.strtab, symbols.name_offset[symbols.type == STT_FILE]) * _MIX
+    return symbols.hashes(symbols.type == STT_FILE) * _MIX
 
 
 def _sections(object_idx: int, object_file: ObjectFile) -> Sections:
@@ -221,7 +220,7 @@ def _sections(object_idx: int, object_file: ObjectFile) -> Sections:
     group = np.zeros(table.count, np.uint64)
     # gcc's groups of constructors are named by local symbols (C5), which mean the same in all files
     symbols = object_file.symbols
-    group[grouped] = hash_table(symbols.strtab, symbols.name_offset[signature[grouped]])
+    group[grouped] = symbols.hashes(signature[grouped])
     return Sections(
         np.full(table.count, object_idx, np.int64),
         np.arange(table.count, dtype=np.int64),

@@ -26,7 +26,7 @@ from icf.errors import IcfError
 from icf.folds.body_members import Members
 from icf.linkers import HiddenSymbols
 from icf.sets import distinct, rows_of_runs
-from icf.strings import hash_names, hash_table
+from icf.strings import hash_names
 from linkpass.objects.addresses import Addresses, read_addresses
 from linkpass.objects.code import Functions, ObjectCode
 
@@ -277,5 +277,5 @@ def _read_functions(object_idx: int, object_file: ObjectFile) -> Functions:
         np.where(is_inside, size_bytes, np.uint64(0)),  # a function without code is found nowhere
         sections.offset[section] + offset,
         symbols.bind[rows] == STB_LOCAL,
-        hash_table(symbols.strtab, symbols.name_offset[rows]),
+        symbols.hashes(rows),
     )

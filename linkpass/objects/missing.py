@@ -27,7 +27,6 @@ from icf.elf.symbols import Symbols
 from icf.elf.types import SHT_PROGBITS, STB_LOCAL, STT_FILE, STT_NOTYPE, STT_OBJECT, Machine
 from icf.folds.tombstoned import is_unfolded
 from icf.sets import is_in, is_one_of
-from icf.strings import hash_table
 
 # of the C runtime, as in Debian, Fedora, Arch and Alpine
 _RUNTIME_DATA = frozenset("_IO_stdin_used __dso_handle __TMC_END__ __TMC_LIST__ __data_start data_start".split())
@@ -92,7 +91,7 @@ def _data(image: Image) -> I64:
 
 def _names(symbols: Symbols, rows: I64, defined: U64) -> list[str]:
     """Return the names of the symbols that are not defined."""
-    hashes = hash_table(symbols.strtab, symbols.name_offset[rows])
+    hashes = symbols.hashes(rows)
     return symbols.names(rows[~is_in(hashes, defined)].tolist())
 
 

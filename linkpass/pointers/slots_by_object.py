@@ -15,7 +15,7 @@ from icf.columns import U64
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_OBJECT, STT_SECTION
 from icf.sets import distinct, is_in
-from icf.strings import hash_names, hash_table
+from icf.strings import hash_names
 from icf.vtables.layout import Vtables, are_vtable_names
 from linkpass.linked import Linked
 from linkpass.objects.functions import LinkObjects
@@ -75,7 +75,7 @@ class SlotsByObject:
         symbols = object_file.symbols
         rows = np.flatnonzero((symbols.type == STT_OBJECT) & symbols.is_defined)
         rows = rows[are_vtable_names(symbols, rows)]
-        rows = rows[is_in(hash_table(symbols.strtab, symbols.name_offset[rows]), wanted)]
+        rows = rows[is_in(symbols.hashes(rows), wanted)]
         rows = rows[symbols.shndx[rows] < object_file.sections.count]
         if not len(rows):
             return

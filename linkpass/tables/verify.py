@@ -19,7 +19,7 @@ import numpy as np
 from icf.code.callbacks import is_passed
 from icf.code.calls import CallKind, call_ending_at, direct_targets
 from icf.code.jumps import jump_at
-from icf.columns import I64, Mask
+from icf.columns import I64, U64, Mask
 from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.errors import IcfError
@@ -93,14 +93,19 @@ class _Checker:
         self.starts: list[int] = table.class_vaddr.tolist()
 
     @cached_property
-    def bodies_of(self) -> dict[int, list[int]]:
-        """Classes of whole functions by the DIEs of their members."""
-        bodies_of: dict[int, list[int]] = {}
+    def _by_die(self) -> tuple[U64, I64]:
+        """The DIEs of the members of whole functions, ascending, and their classes."""
         whole = (self.table.class_flags[self.class_of_member] & ClassFlag.FRAGMENT) == 0
-        columns = self.class_of_member[whole], self.table.member_die[whole]
-        for class_idx, die in zip(*(column.tolist() for column in columns), strict=True):
-            bodies_of.setdefault(die, []).append(class_idx)
-        return bodies_of
+        dies, classes = self.table.member_die[whole], self.class_of_member[whole]
+        order = np.argsort(dies, kind="stable")
+        return dies[order], classes[order]
+
+    def _bodies_of(self, die: int) -> list[int]:
+        """Return the classes that have the function of a DIE as a member."""
+        dies, classes = self._by_die
+        first, last = (np.searchsorted(dies, np.uint64(die), side=side) for side in ("left", "right"))
+        found: list[int] = classes[first:last].tolist()
+        return found
 
     @cached_property
     def class_of_member(self) -> I64:
@@ -178,8 +183,8 @@ class _Checker:
         around = self._class_at(site - 1)
         if caller and around is not None and all(member.die != caller for member in around.members):
             return f"caller {caller:#x} is not a function at {around.vaddr:#x}"
-        bodies = self.bodies_of.get(callee)
-        if bodies is None:
+        bodies = self._bodies_of(callee)
+        if not bodies:
             return "the callee is in no class" if self.starts else ""
         if any(self.starts[class_idx] == target for class_idx in bodies):
             return ""

@@ -49,19 +49,21 @@ class ElfNames:
 
     def called(self, name: str) -> Iterator[Named]:
         symbols = self._symbols
-        ends = re.finditer(re.escape(name.encode("utf-8", "surrogateescape")) + b"\0", symbols.strtab)
-        offsets = np.array([match.start() for match in ends], np.uint32)
-        for row in symbols.functions[np.isin(symbols.name_offset[symbols.functions], offsets)].tolist():
+        pattern = re.compile(re.escape(name.encode("utf-8", "surrogateescape")) + b"\0")
+        found = [start + match.start() for start, text in symbols.strings.pieces() for match in pattern.finditer(text)]
+        for row in symbols.functions[np.isin(symbols.name_offset[symbols.functions], found)].tolist():
             yield name, int(symbols.value[row])
 
     def spelling(self, identifier: str) -> Iterator[Named]:
         symbols, spelled = self._symbols, f"{len(identifier)}{identifier}"
         rows = symbols.functions[np.argsort(symbols.name_offset[symbols.functions], kind="stable")]
         offsets = symbols.name_offset[rows]
-        for match in re.finditer(rb"[^\0]*" + re.escape(spelled.encode()) + rb"[^\0]*", symbols.strtab):
-            first, last = np.searchsorted(offsets, np.array(match.span(), np.uint32)).tolist()
-            for row in rows[first:last].tolist():
-                yield symbols.name(row), int(symbols.value[row])
+        pattern = re.compile(rb"[^\0]*" + re.escape(spelled.encode()) + rb"[^\0]*")
+        for start, text in symbols.strings.pieces():
+            for match in pattern.finditer(text):
+                first, last = np.searchsorted(offsets, start + np.array(match.span())).tolist()
+                for row in rows[first:last].tolist():
+                    yield symbols.name(row), int(symbols.value[row])
 
     def all(self) -> Iterator[Named]:
         for row in self._symbols.functions.tolist():

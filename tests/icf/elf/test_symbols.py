@@ -11,7 +11,10 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
+from icf.elf import string_table
+from icf.elf import symbols as symbols_module
 from icf.elf.image import Image
+from icf.elf.string_table import StringTable
 from icf.elf.types import SHN_ABS, SHT_NOTE, SHT_RELA, SHT_STRTAB, SHT_SYMTAB, SHT_SYMTAB_SHNDX
 from icf.errors import FormatError, UnsupportedError
 from tests.support.elf import Elf, Part, Sym, symbol_parts
@@ -137,7 +140,7 @@ def test_an_escaped_index_without_its_section_is_refused(tmp_path: Path) -> None
 def test_a_long_name_and_one_without_end(tmp_path: Path) -> None:
     assert elf_of(tmp_path, [Sym("x" * 5000, 2, 1, 1)]).symbols.name(1) == "x" * 5000
     symbols = elf_of(tmp_path, [Sym("x" * 5000, 2, 1, 1)]).symbols
-    symbols.strtab = symbols.strtab[:-1]
+    symbols.strings = StringTable(memoryview(b"\0" + b"x" * 5000))
     with pytest.raises(FormatError, match=r"symbol name at 0x1 has no end in the string table of 5001 bytes"):
         symbols.name(1)
 
@@ -197,8 +200,33 @@ def test_names_that_hold_a_part_are_found_also_at_the_end_of_another(tmp_path: P
     assert not symbols.holds(b"nowhere", rows).any()
 
 
+def test_a_large_string_table_stays_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    stems = ["_ZTV", "_ZTC", "f.cold", "_ZN1aC2Ev", "_ZN1aC1Ev.part.0", "x" * 70_000]
+    names = [f"{stems[kind]}{number}" for number, kind in enumerate(rng.integers(0, len(stems), 300))]
+    monkeypatch.setattr(string_table, "_PIECE_BYTES", 100)
+    found = []
+    for streamed_bytes in (64 << 20, 0):
+        monkeypatch.setattr(symbols_module, "STREAMED_BYTES", streamed_bytes)
+        symbols = elf_of(tmp_path, [Sym(name, 2, 1, 1) for name in names]).symbols
+        assert len(list(symbols.strings.pieces())) == 1 or streamed_bytes == 0
+        rows = rng.permutation(symbols.count)
+        assert symbols.names(rows) == [["", *names][row] for row in rows]
+        rows = np.arange(symbols.count)
+        found.append(
+            [symbols.name(row) for row in rows.tolist()]
+            + [symbols.hashes(rows, of_kin=of_kin).tolist() for of_kin in (False, True)]
+            + [symbols.begin_with((b"_ZTV", b"_ZTC"), rows).tolist(), symbols.holds(b".cold", rows).tolist()]
+            + [symbols.mentions(b"f.cold"), symbols.mentions(b"g.cold")]
+        )
+    assert found[0] == found[1] and found[0][-2:] == [True, False]
+    assert found[0][-4] == [name.startswith(("_ZTV", "_ZTC")) for name in ["", *names]]
+
+
 def test_names_are_kept_once(tmp_path: Path) -> None:
     path = link(tmp_path / "a", "bfd", compile_object("int main() { return 0; }", "-g"))
     with Image.open(path) as image:
         assert image.symbols.name(image.symbols.count - 1)
-        assert image.symbols.strtab.obj is image.symbols._text  # not in the memory of the file, too
+        (_, whole), *more = image.symbols.strings.pieces()
+        kept = image.symbols.strings._contents.in_memory
+        assert not more and kept is not None and kept.obj is whole  # not in the memory of the file, too

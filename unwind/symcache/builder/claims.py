@@ -26,7 +26,7 @@ from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.model import FoldClass, Member, MemberFlag
 from icf.sets import rows_of_runs
-from icf.strings import hash_names, hash_table
+from icf.strings import hash_names
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.names import Names
 
@@ -169,7 +169,7 @@ def _claim_symbols(functions: _Functions, image: Image, bodies: Bodies, rows: I6
     symbols = image.symbols
     claim, found = functions.claims_at(bodies.start[rows])
     references = functions.names(found)
-    kin = hash_table(symbols.strtab, symbols.name_offset[bodies.symbol[rows]], of_kin=True)
+    kin = symbols.hashes(bodies.symbol[rows], of_kin=True)
     rank = np.where(functions.kin_hashes(references) == kin[claim], 0, np.where(references == 0, 1, 2))
     order = np.lexsort((found, rank, claim))
     order = order[rank[order] < 2]

@@ -17,7 +17,7 @@ from icf.columns import I64, U32, U64
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.string_kinds import STRING_KIND
-from icf.strings import hash_table, texts
+from icf.strings import hash_table
 from unwind.symcache.format.records import NAME_COUNT
 
 _SYMBOL, _TEXT = (np.uint64(kind << STRING_KIND) for kind in (8, 9))  # kinds of references besides those of kernels
@@ -73,7 +73,7 @@ class Names:
         offsets, back = np.unique(symbols.name_offset[rows], return_inverse=True)
         symbols.name_at(int(offsets[-1]) if len(offsets) else 0)  # a FormatError, where the name has no end
         found, references = self._symbol_names, []
-        for name in texts(symbols.strtab, offsets.astype(np.uint64)):
+        for name in symbols.strings.texts(offsets):
             references.append(int(_SYMBOL) | len(found))
             found += (name.partition(b"@")[0] if symbols.has_versions else name) + b"\0"
         return np.where(offsets != 0, np.array(references, np.uint64), np.uint64(0))[back.reshape(-1)]
