@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from icf.columns import I64, U8, U32, U64, Mask
 from icf.contents import Contents
-from icf.elf.file import STREAMED_BYTES
 from icf.elf.headers import SECTION_HEADERS
 from icf.elf.string_table import StringTable
 from icf.elf.types import (
@@ -55,6 +54,7 @@ SYM = np.dtype(
     ]
 )
 _RESERVED = np.uint32(SHN_LORESERVE & 0xFFFF0000)
+_KEPT_BYTES = 16 << 20  # longer string tables stay in the file
 
 
 class Symbols:
@@ -258,7 +258,7 @@ def read_symbols(image: ElfFile, section_idx: int, *, made_local_last: bool = Fa
             extended = np.frombuffer(indices[: len(indices) // 4 * 4], dtype="<u4")
     strings = image.sections[section.link]
     names = image.unkept(strings)
-    if len(names) <= STREAMED_BYTES:
+    if len(names) <= _KEPT_BYTES:
         names = Contents(names[:])
     raw = np.frombuffer(stored, dtype=SYM)
     if share_too_much(names, raw["st_name"], SYM.itemsize):

@@ -206,10 +206,10 @@ def test_a_large_string_table_stays_in_the_file(tmp_path: Path, monkeypatch: pyt
     names = [f"{stems[kind]}{number}" for number, kind in enumerate(rng.integers(0, len(stems), 300))]
     monkeypatch.setattr(string_table, "_PIECE_BYTES", 100)
     found = []
-    for streamed_bytes in (64 << 20, 0):
-        monkeypatch.setattr(symbols_module, "STREAMED_BYTES", streamed_bytes)
+    for kept_bytes in (16 << 20, 0):
+        monkeypatch.setattr(symbols_module, "_KEPT_BYTES", kept_bytes)
         symbols = elf_of(tmp_path, [Sym(name, 2, 1, 1) for name in names]).symbols
-        assert len(list(symbols.strings.pieces())) == 1 or streamed_bytes == 0
+        assert len(list(symbols.strings.pieces())) == 1 or kept_bytes == 0
         rows = rng.permutation(symbols.count)
         assert symbols.names(rows) == [["", *names][row] for row in rows]
         rows = np.arange(symbols.count)
