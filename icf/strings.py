@@ -56,16 +56,13 @@ def string_parts(contents: Contents, offsets: U64) -> Iterator[tuple[slice, byte
         yield slice(inside, len(offsets)), b"", offsets[inside:]
 
 
-def texts(buffer: bytes | memoryview, starts: U64) -> list[bytes]:
+def texts(buffer: bytes | memoryview, starts: U64 | U32) -> list[bytes]:
     """Return the strings that begin there; empty where no NUL follows."""
     if not isinstance(buffer, bytes):
         return [string_at(buffer, start) or b"" for start in starts.tolist()]
-    find, found, last, text = buffer.find, list[bytes](), -1, b""
-    for start in starts.tolist():
-        if start != last:
-            last, text = start, buffer[start : max(find(0, start), start)]
-        found.append(text)
-    return found
+    closed = buffer if buffer.endswith(b"\0") else buffer[: buffer.rfind(b"\0") + 1]
+    find = closed.find
+    return [closed[start : find(0, start)] for start in starts.tolist()]
 
 
 def _to_nul(contents: Contents, low: int, high: int) -> memoryview:
