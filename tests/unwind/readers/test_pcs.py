@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unwind.readers.pcs import read_pcs, recognizes
@@ -80,6 +80,7 @@ def test_a_bad_line_is_refused(line: bytes, problem: str) -> None:
 frames = st.one_of(st.none(), st.integers(0, 2**64 - 1))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.lists(frames, min_size=1, max_size=9), st.integers(1, 10**18 - 1))))
 def test_what_is_written_is_read(stacks: list[tuple[list[int | None], int]]) -> None:
     lines = [

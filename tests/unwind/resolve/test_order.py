@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unwind.support import exports, pc, ret, start
@@ -35,6 +35,7 @@ def program_of(world: World, trampolines: list[int]) -> Program:
     )
 
 
+@settings(deadline=None)
 @given(st.data(), worlds())
 def test_each_stack_has_the_answer_that_it_has_alone(data: st.DataObject, world: World) -> None:
     bodies = range(len(world.classes))

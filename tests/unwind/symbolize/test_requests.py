@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unwind.symbolize.requests import Request, parse_number, read_addresses, read_hexadecimal, read_request
@@ -133,6 +133,7 @@ def test_numbers(text: str, value: int | None) -> None:
     assert parse_number(text) == value
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.text("019abfxXo_+ \u0663", max_size=5) | st.integers(0, 2 * U64).map(hex), min_size=1), st.booleans()
 )
