@@ -73,9 +73,25 @@ class MemberColumns:
         return [(row, name) for row, member in self._objects.items() for name in member.names]
 
     @property
+    def linkage_of_others(self) -> list[tuple[int, str]]:
+        """The linkage name that DWARF has of each of those others, with its row."""
+        return [(row, member.linkage) for row, member in self._objects.items() if member.names and member.linkage]
+
+    @property
     def aliases(self) -> list[tuple[int, str]]:
         """The other names of members, each with its row."""
         return [(row, alias) for row, member in self._objects.items() for alias in member.aliases]
+
+    def files_at(self, rows: I64) -> dict[int, frozenset[str]]:
+        """Return the source files of some members, by row; none for those without local symbols."""
+        is_local = self._column(self._plain.is_local[self._plain_rows], lambda member: bool(member.files))
+        return {row: self._files(row) for row in rows[is_local[rows]].tolist()}
+
+    def _files(self, row: int) -> frozenset[str]:
+        found = self._objects.get(row)
+        return (
+            self._plain.files(int(self._plain_rows[np.searchsorted(self._rows, row)])) if found is None else found.files
+        )
 
     @property
     def die(self) -> U64:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from icf.folds.body_members import Members
+import numpy as np
+
 from icf.model import FoldClass
 from linkpass.distinct.copies import ApartFunction
 from linkpass.distinct.evidence_sets import Node, lacks_evidence
 from linkpass.distinct.plan import make_plan
-from linkpass.objects.functions import wanted_member
+from linkpass.objects.wanted import wanted_members
 
 if TYPE_CHECKING:
     from icf.tables.dcall import DirectCalls
@@ -93,13 +94,17 @@ class _Definitions:
         can_mark: Callable[[ApartFunction], bool],
     ) -> None:
         self._classes, self._objects, self._original, self._can_mark = classes, objects, original, can_mark
-        nodes, wanted = [], []
-        for class_idx, fold in enumerate(classes):
-            members = linked.members(fold.vaddr) if fold.merged else Members()
-            for idx in range(len(members)):
-                nodes.append((class_idx, idx))
-                wanted.append(wanted_member(fold.vaddr, members, idx))
-        self._rows: dict[Node, list[int]] = dict(zip(nodes, objects.definitions(linked.image, wanted), strict=True))
+        nodes = [
+            (class_idx, idx)
+            for class_idx, fold in enumerate(classes)
+            if fold.merged
+            for idx in range(len(linked.members(fold.vaddr)))
+        ]
+        vaddrs = np.array([classes[class_idx].vaddr for class_idx, _ in nodes], np.uint64)
+        wanted = wanted_members(linked, vaddrs, np.array([idx for _, idx in nodes], np.int64))
+        self._rows: dict[Node, list[int]] = {node: [] for node in nodes}
+        for at, row in zip(*(column.tolist() for column in objects.definitions(linked.image, wanted)), strict=True):
+            self._rows[nodes[at]].append(row)
 
     def place_of(self, node: Node) -> Hashable | None:
         """Return what a member is kept apart by; None if it cannot be.

@@ -18,9 +18,9 @@ from icf.elf.types import Machine
 from icf.model import Evidence
 from icf.sets import is_in
 from icf.tables.dcall import DirectCalls
-from linkpass.evidence.callees import NONE, SEVERAL, Callees
+from linkpass.evidence.callees import Callees
 from linkpass.evidence.reach import Reach
-from linkpass.evidence.records import NO_CALLEE, SEVERAL_CALLEES, Statements
+from linkpass.evidence.records import SEVERAL_CALLEES, Statements
 from linkpass.evidence.slots import Slots
 from linkpass.evidence.targets import Targets
 from linkpass.linked import Linked
@@ -44,16 +44,10 @@ def from_call_sites(linked: Linked, reach: Reach, slots: Slots, sites: CallSites
     callee = _members_meant(linked, target, sites.origin[rows])
 
     statements = Statements(Evidence.DWARF)
-    is_inside, is_one = caller >= 0, callee >= 0
-    good = is_inside & is_one
-    statements.state(slots.at(branches[good], caller[good]), callee[good])
-    for reason, count in (
-        ("the call lies in another function", len(rows) - int(is_inside.sum())),
-        (NO_CALLEE, int((is_inside & (callee == NONE)).sum())),
-        (SEVERAL_CALLEES, int((is_inside & (callee == SEVERAL)).sum())),
-    ):
-        if count:
-            statements.dropped[reason] = count
+    inside = np.flatnonzero(caller >= 0)
+    if len(inside) < len(rows):
+        statements.dropped["the call lies in another function"] = len(rows) - len(inside)
+    statements.state_found(slots.at(branches[inside], caller[inside]), callee[inside])
     return statements
 
 

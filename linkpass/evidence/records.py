@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from icf.columns import I32, I64, U8, Mask
 from icf.model import Evidence
 from icf.sets import distinct
+from linkpass.evidence.callees import NONE, SEVERAL
 from linkpass.evidence.slots import Slots
 
 UNKNOWN, DISPUTED = -1, -2  # as callee
@@ -84,6 +85,15 @@ class Statements:
         """State which member of its target each of these branches calls in its caller."""
         self._slots.append(np.asarray(slots, np.int64))
         self._callees.append(np.asarray(callees, np.int64))
+
+    def state_found(self, slots: I64, callees: I64) -> None:
+        """State what these branches call in their callers; count those of which that is NONE or SEVERAL."""
+        is_known = callees >= 0
+        self.state(slots[is_known], callees[is_known])
+        for found, reason in ((NONE, NO_CALLEE), (SEVERAL, SEVERAL_CALLEES)):
+            count = int((callees == found).sum())
+            if count:
+                self.dropped[reason] += count
 
     def state_one(self, slots: Iterable[int], callees: Sequence[int]) -> None:
         """State what a branch calls in some of its callers, if it is one member; else count why that is not known."""

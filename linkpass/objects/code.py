@@ -68,13 +68,17 @@ class Functions(NamedTuple):
     name_hash: U64
 
 
-class Relocation(NamedTuple):
-    """A relocation in an object."""
+class Relocations(NamedTuple):
+    """Relocations in objects, a row each."""
 
-    object_idx: int
-    type: int
-    symbol: int  # row in the symbol table of the object
-    addend: int
+    object_idx: I64
+    type: U32
+    symbol: I64  # row in the symbol table of the object
+    addend: I64
+
+    def rows(self, at: I64 | Mask) -> Relocations:
+        """Return some of them."""
+        return Relocations(self.object_idx[at], self.type[at], self.symbol[at], self.addend[at])
 
 
 class ObjectCode:
@@ -88,16 +92,10 @@ class ObjectCode:
         self._object_idx = np.empty(0, np.int64)
         self._entries: NDArray[Any] = np.empty(0, RELOCATION)
 
-    def entries(self, rows: I64) -> list[Relocation]:
+    def relocations(self, entries: I64) -> Relocations:
         """Return some of them."""
-        part = self._entries[rows]
-        columns = (self._object_idx[rows], part["type"], part["symbol"], part["addend"])
-        return list(map(Relocation, *(column.tolist() for column in columns)))
-
-    def types(self, rows: I64) -> U32:
-        """Return the types of some of them."""
-        types: U32 = self._entries["type"][rows]
-        return types
+        part = self._entries[entries]
+        return Relocations(self._object_idx[entries], part["type"], part["symbol"].astype(np.int64), part["addend"])
 
     def relocations_at(self, functions: I64, offsets: I64) -> I64:
         """Return the entry at each offset from the start of each function; -1 if none is there."""

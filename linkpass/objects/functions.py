@@ -11,7 +11,7 @@ offset). An object is read when it is added, so that objects can be added while 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple
@@ -23,28 +23,14 @@ from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
 from icf.elf.types import STB_LOCAL
 from icf.errors import IcfError
-from icf.folds.body_members import Members
 from icf.linkers import HiddenSymbols
-from icf.sets import distinct, rows_of_runs
-from icf.strings import hash_names
+from icf.sets import distinct, rows_of_runs, rows_with
 from linkpass.objects.addresses import Addresses, read_addresses
 from linkpass.objects.code import Functions, ObjectCode
+from linkpass.objects.wanted import Wanted
 
 _OFFSET_BITS = 40  # no section is larger than a file
 _OFFSET_LIMIT = (1 << _OFFSET_BITS) - 1
-
-
-class Wanted(NamedTuple):
-    """A function of the image, to be found in the objects."""
-
-    vaddr: int
-    names: Sequence[str]  # all of its symbols
-    files: frozenset[str]  # source files of its local symbols; empty for a function that is not local
-
-
-def wanted_member(vaddr: int, members: Members, idx: int) -> Wanted:
-    """Return a member of the body at `vaddr` as `Wanted`."""
-    return Wanted(vaddr, members.names_of(idx), members.files_of(idx))
 
 
 class ObjectIndex(NamedTuple):
@@ -105,13 +91,13 @@ class LinkObjects:
             for each in self.objects:
                 symbols = each.symbols
                 _ = each.has_lto_code, each.source_file, each.data_hashes, symbols.bind, symbols.is_defined
-            _ = self.addresses, self._is_local, self._first_of_object
+            _ = self.addresses, self._first_of_object
             self.index()
 
     def _forget(self) -> None:
         """Forget what was computed of all objects together."""
         self._is_prepared = False
-        for name in ("addresses", "functions", "code", "_by_hash", "_is_local", "_first_of_object", "_starts"):
+        for name in ("addresses", "functions", "code", "_by_hash", "_first_of_object", "_starts"):
             self.__dict__.pop(name, None)
 
     def index(self) -> None:
@@ -145,11 +131,6 @@ class LinkObjects:
         """The hashes of names, ascending, and their functions, in link order."""
         order = np.argsort(self.functions.name_hash, kind="stable")
         return self.functions.name_hash[order], order
-
-    @cached_property
-    def _is_local(self) -> list[bool]:
-        is_local: list[bool] = self.functions.is_local.tolist()
-        return is_local
 
     @cached_property
     def _first_of_object(self) -> I64:
@@ -212,54 +193,38 @@ class LinkObjects:
         operand = self.objects[int(self.functions.object_idx[function])].data[at - 4 : at]
         return len(operand) == 4 and bytes(operand) == bytes(image.read(end - 4, 4))
 
-    def definitions(self, image: Image, wanted: Sequence[Wanted]) -> list[list[int]]:
-        """Return, for each function that is wanted, the functions of objects that it can be, by name, file and code."""
-        found, exported_names = self._named({name for one in wanted for name in one.names})
-        drops_file = image.linker.hidden_symbols is HiddenSymbols.AFTER_ANY_FILE
-        # the index in `wanted`, and functions of which the first that fits is the one
-        asked: list[tuple[int, list[int]]] = []
-        for at, one in enumerate(wanted):
-            for name in one.names:
-                rows = found.get(name)
-                if rows is None:
-                    continue
-                if name in exported_names and (drops_file or not one.files):
-                    asked.append((at, rows))
-                    continue
-                rows = [row for row in rows if drops_file or self._may_be_of(row, one.files)]
-                # hidden functions, and those that a version script does not list, are local in the image
-                exported = [row for row in rows if not self._is_local[row]]
-                asked += [(at, [row]) for row in rows if self._is_local[row] and self._may_be_of(row, one.files)]
-                asked += [(at, exported)] if exported else []
-        result: list[list[int]] = [[] for _ in wanted]
-        # the first of the alike nearly always is the one, so most need no check of the others
-        for part in (slice(0, 1), slice(1, None)):
-            tried = [(at, row) for at, rows in asked for row in rows[part]]
-            vaddrs = np.array([wanted[at].vaddr for at, _ in tried], np.uint64)
-            same = iter(self.code.is_at(image, np.array([row for _, row in tried], np.int64), vaddrs).tolist())
-            still_asked = []
-            for at, rows in asked:
-                fitting = [row for row in rows[part] if next(same)]
-                result[at] += fitting[:1]
-                if not fitting and len(rows) > 1:
-                    still_asked.append((at, rows))
-            asked = still_asked
-        return result
+    def definitions(self, image: Image, wanted: Wanted) -> tuple[I64, I64]:
+        """Return the functions of objects that each wanted function can be, by name, file and code.
 
-    def _named(self, names: set[str]) -> tuple[dict[str, list[int]], set[str]]:
-        """Return the functions of these names, in link order, and the names that no local function has."""
-        ordered = sorted(names)
+        For each one the index in `wanted`, ascending, and its own.
+        """
         hashes, order = self._by_hash
-        wanted = hash_names(ordered)
-        first, end = np.searchsorted(hashes, wanted), np.searchsorted(hashes, wanted, side="right")
-        local_before = np.append(0, np.cumsum(self.functions.is_local[order]))
-        exported = np.flatnonzero(local_before[first] == local_before[end]).tolist()
-        named = {ordered[at]: order[first[at] : end[at]].tolist() for at in np.flatnonzero(end > first).tolist()}
-        return named, set(map(ordered.__getitem__, exported))
-
-    def _may_be_of(self, function: int, files: frozenset[str]) -> bool:
-        source = self.object_of(function).source_file if files else ""
-        return not source or source in files
+        name, at = rows_with(hashes, wanted.name_hash)
+        function = order[at]
+        is_local = self.functions.is_local[function]
+        may_be = np.ones(len(name), np.bool_)
+        files = list(map(wanted.files.__getitem__, wanted.function.tolist()))
+        has_files = np.fromiter(map(bool, files), np.bool_, len(files))
+        for row in np.flatnonzero(has_files[name]).tolist():
+            source = self.object_of(int(function[row])).source_file
+            may_be[row] = not source or source in files[int(name[row])]
+        # hidden functions, and those that a version script does not list, are local in the image
+        drops_file = image.linker.hidden_symbols is HiddenSymbols.AFTER_ANY_FILE
+        asked = np.flatnonzero(may_be | (drops_file & ~is_local))
+        asked = asked[np.lexsort((~is_local[asked], name[asked]))]
+        name, function, is_local = name[asked], function[asked], is_local[asked]
+        # of exported functions with one name the first that fits is the one, so most need no check of the others
+        is_first = is_local | np.append(True, name[1:] != name[:-1])[: len(name)]
+        is_first[1:] |= is_local[:-1]
+        group = np.cumsum(is_first) - 1
+        found = np.full(int(group[-1]) + 1 if len(group) else 0, -1)
+        for is_tried in (is_first, ~is_first):
+            rows = np.flatnonzero(is_tried & (found[group] < 0))
+            fits = rows[self.code.is_at(image, function[rows], wanted.vaddr[wanted.function[name[rows]]])]
+            groups, first = np.unique(group[fits], return_index=True)
+            found[groups] = function[fits[first]]
+        which = wanted.function[name[is_first]]
+        return which[found >= 0], found[found >= 0]
 
 
 def _read_functions(object_idx: int, object_file: ObjectFile) -> Functions:

@@ -24,3 +24,13 @@ def test_each_pair_has_its_last_row() -> None:
         asked = [(left, right) for left in (*VALUES, 3) for right in (*VALUES, 9)]
         found = PairIndex(*columns(pairs)).find(*columns(asked)).tolist()
         assert found == [row_of.get(pair, -1) for pair in asked]
+
+
+def test_pairs_have_all_their_rows() -> None:
+    choose = random.Random(2)
+    for count in (0, 1, 5, 40):
+        pairs = [(choose.choice(VALUES), choose.choice(VALUES)) for _ in range(count)]
+        asked = [(left, right) for left in (*VALUES, 3) for right in (*VALUES, 9)]
+        index, row = PairIndex(*columns(pairs)).rows(*columns(asked))
+        found = list(zip(index.tolist(), row.tolist(), strict=True))
+        assert found == [(at, row) for at, pair in enumerate(asked) for row in range(count) if pairs[row] == pair]

@@ -38,7 +38,8 @@ def shown(columns: MemberColumns) -> dict[str, Any]:
         name: getattr(columns, name).tolist()
         for name in ("start", "die", "kept", "str_offset", "is_local", "is_nameless")
     }
-    return {"names": columns.names, "aliases": columns.aliases} | pairs | plain
+    files = columns.files_at(np.arange(len(columns)))
+    return {"names": columns.names, "aliases": columns.aliases, "files": files} | pairs | plain
 
 
 PAIRS = ("symbols", "dies", "roots")
@@ -61,6 +62,7 @@ def test_columns_are_the_same_of_rows_and_of_objects() -> None:
     assert of_rows["die"] == [0x20, 0x40, 0, 0x60, 0x50]
     assert of_rows["str_offset"] == [3, NOWHERE, NOWHERE, NOWHERE, 8]
     assert of_rows["roots"][:3] == [(0, 0x10), (0, 0x20), (0, 0x30)]
+    assert of_rows["files"] == {1: frozenset({"5-40.c"})}
     assert [members.names for members in made] == [members.names for members in touched]
 
 
@@ -71,6 +73,9 @@ def test_a_member_that_was_changed_is_changed_in_the_columns() -> None:
     columns = MemberColumns([members])
     assert columns.aliases == [(0, "pyrus"), (2, "musa")]
     assert columns.kept.tolist() == [KEPT, KEPT, UNKNOWN]
+    members[2].linkage, members[2].files = "musa", frozenset({"bananas.c"})
+    assert columns.linkage_of_others == [(0, "pears"), (1, "apples"), (2, "musa")]
+    assert columns.files_at(np.array([0, 2])) == {2: frozenset({"bananas.c"})}
 
 
 def test_members_are_sorted_by_name_and_those_of_one_name_by_file() -> None:
