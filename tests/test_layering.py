@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -122,16 +123,18 @@ class Import(NamedTuple):
     name: str  # what is taken from the module; "" for `import module`
 
 
-def imports_of(source: str) -> Iterator[Import]:
-    """Yield each import of a Python file."""
+@cache
+def imports_of(source: str) -> tuple[Import, ...]:
+    """Return each import of a Python file."""
+    found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(node.lineno, alias.name, "")
+            found += [Import(node.lineno, alias.name, "") for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"line {node.lineno}: imports by absolute names only"
-            for alias in node.names:
-                yield Import(node.lineno, (node.module or "").removeprefix("cython.cimports."), alias.name)
+            module = (node.module or "").removeprefix("cython.cimports.")
+            found += [Import(node.lineno, module, alias.name) for alias in node.names]
+    return tuple(found)
 
 
 def cimports_of(source: str) -> Iterator[Import]:
@@ -303,7 +306,7 @@ def test_kernels_import_with_cimport() -> None:
         (4, "icf.dwarf", "columns"),
     ]
     python = "if compiled:\n    from cython.cimports.icf.dwarf import columns as col\n"
-    assert list(imports_of(python)) == [(2, "icf.dwarf", "columns")]
+    assert imports_of(python) == ((2, "icf.dwarf", "columns"),)
 
 
 def test_no_test_imports_another_test() -> None:

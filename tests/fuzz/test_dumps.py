@@ -29,7 +29,7 @@ from unwind.dumps.walk import FRAME_LIMIT, DumpWalker
 from unwind.process.image_finder import ImageFinder
 
 SHOP = ROOT / "testdata" / "shop" / "shop.gold"
-MUTATION_COUNT = many(10_000)
+MUTATION_COUNT = many(3_000)
 LONGEST_S, MEMORY_BYTES = 5, 1 << 28
 VALUES = (0, 1, 0x7F, 0x80, 0xFF)
 LOAD, STACK = 0x555500000000, 0x7FFF00000000
@@ -143,7 +143,7 @@ def test_every_truncation(kind: str, tmp_path: Path, caplog: pytest.LogCaptureFi
     caplog.set_level("CRITICAL", "icf")
     counts = []
     with alarms():
-        for size_bytes in range(1, len(content), 5):
+        for size_bytes in range(1, len(content), 11):
             signal.alarm(LONGEST_S)
             counts.append(outcome(content[:size_bytes], tmp_path / "dump", read))
     is_core = kind.startswith("core")  # the streams of a minidump are its last bytes

@@ -26,7 +26,7 @@ from tests.support.dwarf_mutations import mutated
 from tests.support.dwarf_programs import build
 from tests.support.dwarf_units import image_of, read_once, uncompiled_kernels
 
-MUTATION_COUNT = many(10_000)
+MUTATION_COUNT = many(5_000)
 SECTIONS = ("info", "abbrev", "addr", "rnglists", "ranges", "str", "str_offsets", "line_str")
 TARGETS = ("info", "info", "abbrev", "addr", "rnglists", "ranges", "str_offsets")
 

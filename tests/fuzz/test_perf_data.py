@@ -19,7 +19,7 @@ from unwind.readers.source import Source
 
 DATA = ROOT / "testdata" / "perf"
 NAMES = ("hot", "hot.z", "hot.pipe", "hot.dwarf", "hot.events")
-MUTATION_COUNT = many(10_000)
+MUTATION_COUNT = many(4_000)
 LONGEST_S, MEMORY_BYTES = 5, 1 << 28
 KERNEL = 0xFFFFFFFF81000000
 MODULES = p.perf_data(  # of every kind that has a finder of its own

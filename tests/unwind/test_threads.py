@@ -16,7 +16,7 @@ from tests.support.paths import ROOT
 from unwind import Symbolizer, open_or_build, open_process, open_resolver
 
 SHOP = ROOT / "testdata" / "shop" / "shop.gold"
-THREADS, TURNS = 4, 4
+THREADS, TURNS = 4, 2
 
 
 @pytest.fixture(scope="module")

@@ -94,6 +94,8 @@ def test_spark(job: Job, published: Path, build_id: str, tmp_path: Path, monkeyp
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    # most of the time is the start of the Java machine, which is faster when it optimizes little
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     builder = sql.SparkSession.builder.master("local[2,3]")  # two workers, three tries for each task
     for key, value in {"ui.enabled": "false", "driver.memory": "512m", "local.dir": str(tmp_path)}.items():
         builder = builder.config(f"spark.{key}", value)

@@ -12,7 +12,7 @@ from icf.elf.image import Image
 from tests.support.call_frames_oracle import Rows, Rule, rows_of_elftools
 
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64")
-LIBRARIES = ("libc.so.6", "libstdc++.so.6", "libssl.so.3", "libpython3.11.so.1.0", "ld-linux-x86-64.so.2")
+LIBRARIES = ("libc.so.6", "libstdc++.so.6", "libssl.so.3", "ld-linux-x86-64.so.2")
 
 
 def library(name: str) -> Path:
