@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import REAL, WRAP, same_function
+from icf.aliases import REAL, same_function
 from icf.columns import I64, U64, Mask
 from icf.elf.types import SHN_UNDEF, STB_LOCAL, Machine
 from icf.folds.member_columns import MemberColumns
@@ -23,10 +23,10 @@ from icf.sets import distinct, in_order_met, runs
 from icf.strings import hash_names
 from linkpass.evidence.callees import NONE, SEVERAL
 from linkpass.evidence.learned_members import learn_members
-from linkpass.evidence.wrapping import wrapping_names
 from linkpass.linked import Linked
 from linkpass.objects.code import Relocations
 from linkpass.objects.functions import LinkObjects
+from linkpass.objects.member_names import names_in_objects
 
 
 class _Called(NamedTuple):
@@ -96,19 +96,10 @@ class ObjectCallees:
         self._bias = 0 if linked.image.machine is Machine.AARCH64 else 4  # from a call's operand to its end
         folds = [linked.folds[vaddr] for vaddr in self._targets.tolist()]
         self._columns = MemberColumns([fold.members for fold in folds])
-        self._body: I64 = np.repeat(np.arange(len(folds)), np.diff(self._columns.start))
-        self._row, self._index = self._read_names()
+        body = np.repeat(np.arange(len(folds)), np.diff(self._columns.start))
+        self._row, name_hash = names_in_objects(self._columns, linked.image.symbols)
+        self._index = PairIndex(self._targets[body[self._row]], name_hash)
         self._by_name: dict[int, dict[str, list[int]]] = {}  # of a body, where texts had to be read
-
-    def _read_names(self) -> tuple[I64, PairIndex]:
-        """Return the row of the member that has each name, and the names by their bodies and hashes."""
-        columns, symbols = self._columns, self._linked.image.symbols
-        row, symbol = columns.symbol_of_plain
-        others = [*columns.names_of_others, *columns.linkage_of_others]
-        others += [(at, name.removeprefix(WRAP)) for at, name in wrapping_names(columns, symbols)]
-        row = np.concatenate([row, np.array([at for at, _ in others], np.int64)])
-        hashes = np.concatenate([symbols.hashes(symbol.astype(np.int64)), hash_names([name for _, name in others])])
-        return row, PairIndex(self._targets[self._body[row]], hashes)
 
     def members_beside(self, functions: I64, distances: I64, targets: U64) -> I64:
         """Return the member of its target that lies at this distance from each function, in its section.

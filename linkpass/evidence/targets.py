@@ -22,8 +22,8 @@ from icf.columns import I64, U64, Mask
 from icf.folds.member_columns import MemberColumns
 from icf.sets import difference, is_in, rows_of_runs
 from icf.strings import hash_names
-from linkpass.evidence.wrapping import wrapping_names
 from linkpass.linked import Linked, Place
+from linkpass.objects.member_names import wrapping_names
 
 
 class Declarations(NamedTuple):

@@ -121,21 +121,22 @@ def _mark_by_objects(linked: Linked, vtables: Vtables, targets: U64, data: Menti
     """Return marks from the relocations of all objects; the image has the rest."""
     from linkpass.pointers.taken_by_object import taken_by_objects
 
-    found = taken_by_objects(linked, objects, targets.tolist())
+    found = taken_by_objects(linked, objects, targets)
     code = find_mentions(linked.image, targets, linked.bodies.start, linked.bodies.end)
-    mentioned = {*code.target.tolist(), *data.target.tolist()}  # otherwise no section that names it has been linked
+    mentioned = np.concatenate([code.target, data.target])  # otherwise no section that names it has been linked
     marks = Marks(frozenset(targets.tolist()))
-    for places, members_of in ((found.taken, marks.taken), (found.virtual, marks.virtual)):
-        for place in places:
-            if place.vaddr in mentioned:
-                members_of.setdefault(place.vaddr, set()).add(place.member)
-    named = {*marks.taken, *marks.virtual}
+    for named, members_of in ((found.taken, marks.taken), (found.virtual, marks.virtual)):
+        vaddr, first, end = runs(named.vaddr)
+        is_mentioned = is_in(vaddr, mentioned)
+        for at, low, high in zip(*(column[is_mentioned].tolist() for column in (vaddr, first, end)), strict=True):
+            members_of[at] = set(named.member[low:high].tolist())
+    are_named = {*marks.taken, *marks.virtual}
     tables = vtables.at(data.place).tolist()
     rows = [(target, True, False) for target in dict.fromkeys(_hidden(linked, code, found.shared_sections))]
     rows += [(target, True, False) for target in distinct(data.target[vtables.are_unplaced(data.place)]).tolist()]
-    rows += [(target, target not in named, False) for target in dict.fromkeys(code.target.tolist())]
+    rows += [(target, target not in are_named, False) for target in dict.fromkeys(code.target.tolist())]
     rows += dict.fromkeys(
-        (t, t not in named, table != 0) for t, table in zip(data.target.tolist(), tables, strict=True)
+        (t, t not in are_named, table != 0) for t, table in zip(data.target.tolist(), tables, strict=True)
     )
     for target, are_all, is_slot in rows:
         members = linked.members(target)

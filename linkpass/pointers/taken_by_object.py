@@ -13,28 +13,35 @@ assembler needs no relocation; and code of the C runtime, which no given object 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import REAL, WRAP
+from icf.aliases import REAL
+from icf.columns import I64, U64, Mask
 from icf.elf.image import Image
-from icf.sets import distinct, is_in
-from icf.strings import hash_names
-from linkpass.linked import Linked, Place
+from icf.sets import distinct, distinct_pairs, is_in, rows_with
+from linkpass.linked import Linked
 from linkpass.objects.addresses import Addresses
 from linkpass.objects.functions import LinkObjects
+from linkpass.objects.member_names import names_in_objects, real_names
 from linkpass.objects.missing import find_missing
 from linkpass.pointers.taken_by_relocation import TAG_LIMIT
+
+
+class Members(NamedTuple):
+    """Members of bodies, by body and index; a row each."""
+
+    vaddr: U64
+    member: I64
 
 
 class TakenByObjects(NamedTuple):
     """The members that the objects name, and bodies for which the objects are not enough."""
 
-    taken: set[Place]
-    virtual: set[Place]
+    taken: Members
+    virtual: Members
     shared_sections: set[int]  # bodies of functions that stand in one section with others
 
 
@@ -45,62 +52,66 @@ def are_complete(image: Image, objects: LinkObjects) -> bool:
     return not find_missing(image, objects.objects, objects.functions.name_hash)
 
 
-def taken_by_objects(linked: Linked, objects: LinkObjects, vaddrs: Iterable[int]) -> TakenByObjects:
-    """Return the members that the objects name in the bodies at these addresses."""
+def taken_by_objects(linked: Linked, objects: LinkObjects, vaddrs: U64) -> TakenByObjects:
+    """Return the members that the objects name in the bodies at these addresses, which ascend."""
     return _Reader(linked, objects, vaddrs).read()
 
 
 class _Reader:
-    def __init__(self, linked: Linked, objects: LinkObjects, vaddrs: Iterable[int]) -> None:
-        self._linked, self._objects = linked, objects
-        has_real = any(object_file.symbols.mentions(REAL.encode()) for object_file in objects.objects)
-        by_name: dict[str, set[Place]] = {}
-        for vaddr in vaddrs:
-            for idx, names in enumerate(linked.members(vaddr).linkage_names):
-                place = Place(vaddr, idx)
-                for name in names:
-                    by_name.setdefault(name, set()).add(place)
-                    if has_real:  # --wrap: f is `__real_f` in the objects, and `__wrap_f` is f
-                        by_name.setdefault(f"{REAL}{name}", set()).add(place)
-                    if name.startswith(WRAP):
-                        by_name.setdefault(name.removeprefix(WRAP), set()).add(place)
-        hashes = hash_names(list(by_name)).tolist()
-        self._places: dict[int, set[Place]] = dict(zip(hashes, by_name.values(), strict=True))  # by hash of the name
+    def __init__(self, linked: Linked, objects: LinkObjects, vaddrs: U64) -> None:
+        self._objects = objects
+        self._columns = columns = linked.columns_of(vaddrs)
+        counts = np.diff(columns.start)
+        self._all = Members(np.repeat(vaddrs, counts), np.arange(len(columns)) - np.repeat(columns.start[:-1], counts))
+        row, name_hash = names_in_objects(columns, linked.image.symbols)
+        if any(object_file.symbols.mentions(REAL.encode()) for object_file in objects.objects):
+            own, real = real_names(columns)
+            row, name_hash = np.concatenate([row, own]), np.concatenate([name_hash, real])
+        # the members, by row, that each name in the objects can mean
+        self._hash, self._row = distinct_pairs(name_hash, row.astype(np.uint64))
         self._shared_sections = self._add_aliases()
-        self._hashes = np.array(sorted(self._places), np.uint64)
 
     def _add_aliases(self) -> set[int]:
         """Add other symbols of the same functions; return the bodies of functions that share a section."""
         functions = self._objects.functions
         hashes, section = functions.name_hash, functions.object_idx << 32 | functions.section
-        is_named = is_in(hashes, np.fromiter(self._places, np.uint64))
         beside = section[1:] == section[:-1]  # each function and the next one
         together = beside & (functions.offset[1:] == functions.offset[:-1])
-        pairs: set[tuple[int, int]] = set()
+        self._unite(*self._aliases(together))
+        several = distinct(section[1:][beside & ~together])
+        shared = distinct(hashes[is_in(section, several)])
+        return set(self._all.vaddr[self._row[rows_with(self._hash, shared)[1]].astype(np.int64)].tolist())
+
+    def _aliases(self, together: Mask) -> tuple[U64, U64]:
+        """Return pairs of names of one function, of which a member has one; `together`: functions at one place with
+        the next one.
+        """
+        hashes = self._objects.functions.name_hash
+        is_named = is_in(hashes, self._hash)
+        found = [(hashes[:0], hashes[:0])]
         rows, distance = np.flatnonzero(together), 1
         while len(rows):
             others = rows + distance
             matter = (is_named[rows] | is_named[others]) & (hashes[rows] != hashes[others])
-            pairs.update(zip(hashes[rows[matter]].tolist(), hashes[others[matter]].tolist(), strict=True))
+            found.append((hashes[rows[matter]], hashes[others[matter]]))
             rows = rows[others < len(together)]
             rows, distance = rows[together[rows + distance]], distance + 1
-        changed = True
-        while changed:
-            changed = False
-            for name, alias in pairs:
-                first, second = self._places.setdefault(name, set()), self._places.setdefault(alias, set())
-                if first != second:
-                    first |= second
-                    second |= first
-                    changed = True
-        several = distinct(section[1:][beside & ~together])
-        shared = distinct(hashes[is_in(section, several)]).tolist()
-        return {place.vaddr for name in shared for place in self._places.get(name, ())}
+        return distinct_pairs(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _unite(self, names: U64, aliases: U64) -> None:
+        """Let each name mean what its aliases mean, and so on."""
+        names, aliases = np.concatenate([names, aliases]), np.concatenate([aliases, names])
+        count = -1
+        while count != len(self._hash):
+            count = len(self._hash)
+            which, at = rows_with(self._hash, names)
+            hashes = np.concatenate([self._hash, aliases[which]])
+            self._hash, self._row = distinct_pairs(hashes, np.concatenate([self._row, self._row[at]]))
 
     def read(self) -> TakenByObjects:
         """Return all that the objects name."""
         rows = self._objects.addresses
-        matter = np.flatnonzero(rows.is_section | is_in(rows.name_hash, self._hashes))
+        matter = np.flatnonzero(rows.is_section | is_in(rows.name_hash, self._hash))
         rows = Addresses(*map(itemgetter(matter), rows))
         by_place = np.flatnonzero(rows.is_section)
         object_idx, section, offset = rows.object_idx[by_place], rows.section[by_place], rows.offset[by_place]
@@ -110,22 +121,27 @@ class _Reader:
         by_name = np.flatnonzero(~rows.is_section)
         row = np.concatenate([by_name, by_place[which]])
         hashes = np.concatenate([rows.name_hash[by_name], self._objects.functions.name_hash[functions]])
-        rank = np.searchsorted(self._hashes, hashes)
-        known = np.flatnonzero(is_in(hashes, self._hashes))
-        row, rank = row[known], rank[known]
         # a local symbol means one thing in each object, any other the same in all
         owner = np.where(rows.is_local[row], rows.object_idx[row], len(self._objects.objects))
-        found = TakenByObjects(set(), set(), self._shared_sections)
-        for key in distinct(rank << 32 | owner << 1 | rows.is_slot[row]).tolist():
-            members = found.virtual if key & 1 else found.taken
-            members.update(self._meant(int(self._hashes[key >> 32]), (key & 0xFFFFFFFF) >> 1))
-        return found
+        is_slot = rows.is_slot[row]
+        taken, virtual = (
+            self._meant(*distinct_pairs(hashes[of], owner[of].astype(np.uint64))) for of in (~is_slot, is_slot)
+        )
+        return TakenByObjects(taken, virtual, self._shared_sections)
 
-    def _meant(self, name_hash: int, object_idx: int) -> set[Place]:
-        """Return the members that a symbol can mean; `object_idx` where it is local, else the number of objects."""
-        places = self._places[name_hash]
-        file = self._objects.objects[object_idx].source_file if object_idx < len(self._objects.objects) else ""
-        if not file:
-            return places
-        files_of = ((place, self._linked.members(place.vaddr).files_of(place.member)) for place in places)
-        return {place for place, files in files_of if not files or file in files} or places
+    def _meant(self, name_hash: U64, owner: U64) -> Members:
+        """Return the members that symbols can mean; `owner`: the object of a local one, else the number of objects."""
+        symbol, named = rows_with(self._hash, name_hash)
+        rows = self._row[named].astype(np.int64)
+        is_local = owner[symbol] < len(self._objects.objects)
+        may_be = np.ones(len(rows), np.bool_)
+        local = np.flatnonzero(is_local)
+        files = self._columns.files_at(distinct(rows[local]))
+        for at, object_idx, row in zip(
+            local.tolist(), owner[symbol[local]].tolist(), rows[local].tolist(), strict=True
+        ):
+            file, own = self._objects.objects[object_idx].source_file, files.get(row)
+            may_be[at] = not file or not own or file in own
+        may_be |= ~is_in(symbol, symbol[may_be])  # else the files are of no use
+        found = distinct(rows[may_be])
+        return Members(self._all.vaddr[found], self._all.member[found])
