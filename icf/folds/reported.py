@@ -28,7 +28,7 @@ from icf.strings import hash_names
 from icf.tables.pointed import thunk_target
 
 if TYPE_CHECKING:
-    from icf.folds.report import FoldedSections, SectionRef
+    from icf.folds.report import FoldedSections
 
 _THUNKS = (b"_ZTh", b"_ZTv", b"_ZTc")  # the names of thunks begin so
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
@@ -60,22 +60,38 @@ class Reported(NamedTuple):
             members.mark_kept(kept[0])
 
 
+class _Class(NamedTuple):
+    """A class of a report whose kept section names a function."""
+
+    section: str  # the kept one
+    names: list[str]  # of functions, the kept one first
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The symbols that the code of the kept section may have, the most probable first."""
+        name = self.names[0]
+        return (f"{name}.cold", name) if self.section.startswith(_COLD_SECTIONS) else (name,)
+
+
 def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) -> Reported:
     """Find the addresses of the classes of a report."""
-    report = list(report)
-    names_all = not any(folded.hides_functions for folded in report)
-    classes = [folded for folded in report if folded.kept.has_function_name]
-    wanted = {name for folded in classes for name in _symbols_of(folded.kept)}
+    classes: list[_Class] = []
+    names_all = True
+    for folded in report:
+        names = [ref.function_name for ref in (folded.kept, *folded.removed)]
+        names_all &= all(names) or not folded.hides_functions
+        if names[0]:
+            classes.append(_Class(folded.kept.section, [name for name in names if name]))
+    wanted = {symbol for each in classes for symbol in each.symbols}
     by_name = _addresses_of(image, bodies, wanted) if classes else {}
     functions: dict[int, list[ReportedFunction]] = {}
     kept: set[int] = set()
-    for folded in classes:
-        refs = [ref for ref in (folded.kept, *folded.removed) if ref.has_function_name]
-        choices = [(name, by_name[name]) for name in _symbols_of(folded.kept) if name in by_name]
+    for each in classes:
+        choices = [(name, by_name[name]) for name in each.symbols if name in by_name]
         if not choices:
             continue  # it has no symbol
         cold = is_cold_part(choices[0][0])
-        if folded.kept.section.startswith(_COLD_SECTIONS) and not cold:
+        if each.section.startswith(_COLD_SECTIONS) and not cold:
             continue  # a cold part without a symbol, or a function that is cold as a whole: indistinguishable
         vaddrs = choices[0][1]
         if len(vaddrs) == 1:
@@ -84,39 +100,33 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
             vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr)}
         for vaddr in vaddrs:
             functions.setdefault(vaddr, []).extend(
-                ReportedFunction(ref.function_name + (".cold" if cold else "")) for ref in refs
+                ReportedFunction(name + (".cold" if cold else "")) for name in each.names
             )
     _add_thunks(image, bodies, classes, functions)
     return Reported(functions, names_all, frozenset(kept))
 
 
 def _add_thunks(
-    image: Image, bodies: Bodies, classes: list[FoldedSections], functions: dict[int, list[ReportedFunction]]
+    image: Image, bodies: Bodies, classes: list[_Class], functions: dict[int, list[ReportedFunction]]
 ) -> None:
     """Add thunks to the sections of their functions, where no thunk has a section of its own (clang's have)."""
-    names = {ref.function_name: folded for folded in classes for ref in (folded.kept, *folded.removed)}
-    if any(map(thunk_target, names)):
+    class_of = {name: each for each in classes for name in each.names}
+    if any(map(thunk_target, class_of)):
         return
     symbols = image.symbols
     is_thunk = symbols.begin_with(_THUNKS, bodies.symbol_rows)
     seen: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would add all
     for at in np.flatnonzero(is_thunk).tolist():
-        name = symbols.name(int(bodies.symbol_rows[at]))
-        function = thunk_target(name)
-        if function in names:
-            prefix = name[: len(name) - len(function) + len("_Z")]
+        symbol = symbols.name(int(bodies.symbol_rows[at]))
+        function = thunk_target(symbol)
+        if function in class_of:
+            prefix = symbol[: len(symbol) - len(function) + len("_Z")]
             vaddr = int(bodies.symbol_value[at])
-            for ref in (names[function].kept, *names[function].removed):
-                thunk = prefix + ref.function_name[2:]
-                if ref.function_name.startswith("_Z") and (vaddr, thunk) not in seen:
+            for name in class_of[function].names:
+                thunk = prefix + name[2:]
+                if name.startswith("_Z") and (vaddr, thunk) not in seen:
                     seen.add((vaddr, thunk))
                     functions.setdefault(vaddr, []).append(ReportedFunction(thunk))
-
-
-def _symbols_of(ref: SectionRef) -> tuple[str, ...]:
-    """Return the symbols that the code of a section may have, the most probable first."""
-    name = ref.function_name
-    return (f"{name}.cold", name) if ref.section.startswith(_COLD_SECTIONS) else (name,)
 
 
 def _may_lack_names(image: Image, bodies: Bodies, vaddr: int) -> bool:
