@@ -40,6 +40,52 @@ class ObjectIndex(NamedTuple):
     addresses: Addresses
 
 
+class _Joined:
+    """What is computed of some objects together, on first use."""
+
+    def __init__(self, objects: list[ObjectFile], parts: list[Functions], addresses: list[Addresses | None]) -> None:
+        self._objects, self._parts, self._addresses = objects, parts, addresses
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        parts = [
+            known if known is not None else read_addresses(object_idx, self._objects[object_idx])
+            for object_idx, known in enumerate(self._addresses)
+        ]
+        return Addresses(*map(np.concatenate, zip(*parts, strict=True)))
+
+    @cached_property
+    def functions(self) -> Functions:
+        if not self._parts:
+            rows, numbers = np.empty(0, np.int64), np.empty(0, np.uint64)
+            return Functions(rows, rows, rows, numbers, numbers, numbers, rows != 0, numbers)
+        return Functions(*(np.concatenate(columns) for columns in zip(*self._parts, strict=True)))
+
+    @cached_property
+    def code(self) -> ObjectCode:
+        return ObjectCode(self._objects, self.functions)
+
+    @cached_property
+    def by_hash(self) -> tuple[U64, I64]:
+        """The hashes of names, ascending, and their functions, in link order."""
+        order = np.argsort(self.functions.name_hash, kind="stable")
+        return self.functions.name_hash[order], order
+
+    @cached_property
+    def first_of_object(self) -> I64:
+        """The first function of each object; after the last the number of functions."""
+        return np.searchsorted(self.functions.object_idx, np.arange(len(self._objects) + 1)).astype(np.int64)
+
+    @cached_property
+    def starts(self) -> tuple[I64, I64]:
+        """The sections with functions, object << 32 | section, and for each function its start: number of its section
+        << 40 | offset."""
+        section = self.functions.object_idx << 32 | self.functions.section
+        is_first = np.append(True, section[1:] != section[:-1])[: len(section)]
+        offset = np.minimum(self.functions.offset, np.uint64(_OFFSET_LIMIT)).astype(np.int64)
+        return section[is_first], (np.cumsum(is_first) - 1 << _OFFSET_BITS) + offset
+
+
 class LinkObjects:
     """The objects of a link, in its order."""
 
@@ -47,14 +93,13 @@ class LinkObjects:
         self.objects: list[ObjectFile] = []
         self._parts: list[Functions] = []
         self._addresses: list[Addresses | None] = []  # None: not read yet
+        self._joined = _Joined(self.objects, self._parts, self._addresses)
         self._is_prepared = False
         for object_file in objects:
             self.add(object_file)
 
     def add(self, object_file: ObjectFile, index: ObjectIndex | None = None) -> None:
-        """Add one more object, with its index if that is known; not after the first look-up."""
-        if self._is_prepared:
-            self._forget()
+        """Add one more object, with its index if that is known; after a look-up all is computed once more."""
         _ = object_file.relocation_section  # computed now, while the linker runs
         if index is None:
             self._parts.append(_read_functions(len(self.objects), object_file))
@@ -63,6 +108,7 @@ class LinkObjects:
             self._parts.append(index.functions)
             self._addresses.append(index.addresses)
         self.objects.append(object_file)
+        self._joined, self._is_prepared = _Joined(self.objects, self._parts, self._addresses), False
 
     def indexes(self) -> list[ObjectIndex | None]:
         """Return the index of each object; None for one whose addresses have not been read, or cannot be."""
@@ -91,50 +137,27 @@ class LinkObjects:
             for each in self.objects:
                 symbols = each.symbols
                 _ = each.has_lto_code, each.source_file, each.data_hashes, symbols.bind, symbols.is_defined
-            _ = self.addresses, self._first_of_object
+            _ = self.addresses, self._joined.first_of_object
             self.index()
-
-    def _forget(self) -> None:
-        """Forget what was computed of all objects together."""
-        self._is_prepared = False
-        for name in ("addresses", "functions", "code", "_by_hash", "_first_of_object", "_starts"):
-            self.__dict__.pop(name, None)
 
     def index(self) -> None:
         """Put the functions in the orders in which look-ups need them; no more objects are added."""
-        _ = self._by_hash, self._starts
+        _ = self._joined.by_hash, self._joined.starts
 
-    @cached_property
+    @property
     def addresses(self) -> Addresses:
         """The addresses that objects take; at least one object was added."""
-        parts = [
-            known if known is not None else read_addresses(object_idx, self.objects[object_idx])
-            for object_idx, known in enumerate(self._addresses)
-        ]
-        return Addresses(*map(np.concatenate, zip(*parts, strict=True)))
+        return self._joined.addresses
 
-    @cached_property
+    @property
     def functions(self) -> Functions:
         """The functions of all objects."""
-        if not self._parts:
-            rows, numbers = np.empty(0, np.int64), np.empty(0, np.uint64)
-            return Functions(rows, rows, rows, numbers, numbers, numbers, rows != 0, numbers)
-        return Functions(*(np.concatenate(columns) for columns in zip(*self._parts, strict=True)))
+        return self._joined.functions
 
-    @cached_property
+    @property
     def code(self) -> ObjectCode:
         """Their code."""
-        return ObjectCode(self.objects, self.functions)
-
-    @cached_property
-    def _by_hash(self) -> tuple[U64, I64]:
-        """The hashes of names, ascending, and their functions, in link order."""
-        order = np.argsort(self.functions.name_hash, kind="stable")
-        return self.functions.name_hash[order], order
-
-    @cached_property
-    def _first_of_object(self) -> I64:
-        return np.searchsorted(self.functions.object_idx, np.arange(len(self.objects) + 1)).astype(np.int64)
+        return self._joined.code
 
     def object_of(self, function: int) -> ObjectFile:
         """Return the object that a function is in."""
@@ -146,7 +169,7 @@ class LinkObjects:
 
     def functions_at(self, object_idx: I64, section: I64, offset: I64) -> tuple[I64, I64]:
         """Return the functions that start at these places: for each the index of its place, and its own."""
-        sections, starts = self._starts
+        sections, starts = self._joined.starts
         wanted = object_idx << 32 | section
         number = np.searchsorted(sections, wanted)
         inside = (offset >= 0) & (offset < _OFFSET_LIMIT) & (number < len(sections))
@@ -158,7 +181,7 @@ class LinkObjects:
 
     def last_start(self, object_idx: I64, section: I64, offset: I64) -> I64:
         """Return where the last function starts that starts at each of these places or before it; -1 if none does."""
-        sections, starts = self._starts
+        sections, starts = self._joined.starts
         if not len(sections):
             return np.full(len(offset), -1, np.int64)
         wanted = object_idx << 32 | section
@@ -168,18 +191,9 @@ class LinkObjects:
         inside = (sections[number] == wanted) & (found >> _OFFSET_BITS == number) & (found <= place) & (offset >= 0)
         return np.where(inside, found & (1 << _OFFSET_BITS) - 1, -1)
 
-    @cached_property
-    def _starts(self) -> tuple[I64, I64]:
-        """The sections with functions, object << 32 | section, and for each function its start: number of its section
-        << 40 | offset."""
-        section = self.functions.object_idx << 32 | self.functions.section
-        is_first = np.append(True, section[1:] != section[:-1])[: len(section)]
-        offset = np.minimum(self.functions.offset, np.uint64(_OFFSET_LIMIT)).astype(np.int64)
-        return section[is_first], (np.cumsum(is_first) - 1 << _OFFSET_BITS) + offset
-
     def names_at(self, object_idx: int, section: int, offset: int) -> list[str]:
         """Return names of the functions that start at a place of an object."""
-        first, end = self._first_of_object[object_idx : object_idx + 2].tolist()
+        first, end = self._joined.first_of_object[object_idx : object_idx + 2].tolist()
         sections, offsets = self.functions.section[first:end], self.functions.offset[first:end]
         low, high = np.searchsorted(sections, [section, section + 1]).tolist()
         if offset < 0:
@@ -198,7 +212,7 @@ class LinkObjects:
 
         For each one the index in `wanted`, ascending, and its own.
         """
-        hashes, order = self._by_hash
+        hashes, order = self._joined.by_hash
         name, at = rows_with(hashes, wanted.name_hash)
         function = order[at]
         is_local = self.functions.is_local[function]
