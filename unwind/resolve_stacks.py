@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _Resolved = tuple[Stack, Answers, Facts | None]
 _Write = Callable[[int, Answers, Facts | None], str]
 _TOGETHER, _WRITTEN_TOGETHER = 4096, 512  # stacks
+_FRAMES_TOGETHER = 1 << 20
 _OF_IMAGE = "-e takes addresses as linked, which offsets in the file are not (`perf script` up to 6.3 prints those)"
 _OF_MODULES = "give the text of /proc/PID/maps, or path, start, end and offset of the mapping that holds the code"
 
@@ -52,17 +53,19 @@ def resolve_stacks(args: Namespace, source: Source, out: BinaryIO) -> bool:
         resolver = _second(first) if args.second_reader else first
         write = _writer(args)
         facts = _explainer(first) if args.explain else lambda stack, answers: None
-        seen_count, is_any_known = 0, False
+        seen_count, is_any_known, frame_count = 0, False, 0
         resolved: list[_Resolved] = []
         try:
             for stack in _stacks(args, source):
                 answers = resolver.resolve(stack.addresses, stack.vptrs, stack.exact)
                 resolved.append((stack, answers, facts(stack, answers)))
                 seen_count += 1
+                frame_count += len(answers)
                 is_any_known = is_any_known or any(answer.verdict is not Verdict.UNKNOWN for answer in answers)
-                if len(resolved) < _TOGETHER and source.has_more():
+                if len(resolved) < _TOGETHER and frame_count < _FRAMES_TOGETHER and source.has_more():
                     continue
                 _write(resolved, write, out, progress, with_lines=not args.no_lines)
+                frame_count = 0
                 if not source.has_more():
                     out.flush()
         finally:  # a bad line does not take back the answers above it

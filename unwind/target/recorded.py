@@ -40,8 +40,8 @@ from unwind.target.recorded_process import ProcessStacks
 from unwind.target.search import SearchPaths
 from unwind.target.states import TreeStates
 
-_TOGETHER = 4096  # samples
-_KEPT_STACKS, _KEPT_NODES, _KEPT_STATES = 1 << 18, 1 << 20, 1 << 20
+_TOGETHER, _FRAMES_TOGETHER = 4096, 1 << 20  # samples, and frames of them
+_KEPT_STACKS, _KEPT_FRAMES, _KEPT_NODES, _KEPT_STATES = 1 << 18, 1 << 24, 1 << 20, 1 << 20
 _HINT = "the recording is of another build, or its addresses are not what its format says"
 _HINT_OF_LOSSES = "the recording is of another build, or frame pointers were followed through code that has none"
 
@@ -76,7 +76,7 @@ class RecordedResolver:
         self._images = RecordedImages(images, search.cache_dir)
         self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
         self._of_process: dict[RecordedProcess, tuple[int, ProcessStacks]] = {}  # with the number of its modules
-        self._stack_count = 0  # of those that processes keep
+        self._stack_count = self._frame_count = 0  # of those that processes keep
         self._trees: dict[CallTree, TreeStates] = {}
         self._own = CallTree()  # of stacks that come without one
 
@@ -85,7 +85,7 @@ class RecordedResolver:
 
         Raises `IcfError` for an image that cannot be read.
         """
-        if self._stack_count > _KEPT_STACKS:
+        if self._stack_count > _KEPT_STACKS or self._frame_count > _KEPT_FRAMES:
             self._forget()
         known = self._of_process
         new: dict[tuple[ProcessStacks, object], _New] = {}
@@ -105,6 +105,7 @@ class RecordedResolver:
     def _answer(self, new: Collection[_New]) -> None:
         """Keep the answers for stacks that are new."""
         self._stack_count += len(new)
+        self._frame_count += sum([len(each.sample.frames) for each in new])
         whole = [(each, each.process.of_whole(each.sample, ())) for each in new if each.sample.vptrs]
         plain: list[tuple[TreeStates, _New, int]] = []  # their answers are those of their states
         for states, stacks in self._by_tree(new).items():
@@ -202,10 +203,12 @@ class RecordedResolver:
         problem: IcfError | None = None
         while problem is None:
             together: list[Sample] = []
+            frame_count = 0
             try:
                 for sample in left:
                     together.append(sample)
-                    if len(together) == _TOGETHER or not has_more():
+                    frame_count += len(sample.frames)
+                    if len(together) == _TOGETHER or frame_count >= _FRAMES_TOGETHER or not has_more():
                         break
             except IcfError as error:
                 problem = error
@@ -289,7 +292,7 @@ class RecordedResolver:
 
     def _forget(self) -> None:
         """Forget whole stacks, and trees that grew too large."""
-        self._stack_count = 0
+        self._stack_count = self._frame_count = 0
         for _, process in self._of_process.values():
             process.stacks.clear()
         if self._own.node_count > _KEPT_NODES:

@@ -236,3 +236,10 @@ def test_calls_that_the_processor_noted(resolver: RecordedResolver, shop: Path, 
     frame = RecordedFrame(stack[1], module, callee=entered[0])  # no call starts there, though one ends there
     (other,) = resolver.resolve([Sample((RecordedFrame(stack[0], module), frame), process)])
     assert other.answers[1].verdict is Verdict.UNKNOWN
+
+
+def test_few_stacks_of_many_frames_are_resolved_together(resolver: RecordedResolver) -> None:
+    """Thousands of them would take gigabytes."""
+    frames, process = (RecordedFrame(),) * 300_000, RecordedProcess()
+    parts = resolver.batches(Sample(frames, process) for _ in range(10))
+    assert [len(part) for part in parts] == [4, 4, 2]
