@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 _Resolved = tuple[Stack, Answers, Facts | None]
 _Write = Callable[[int, Answers, Facts | None], str]
-_TOGETHER, _WRITTEN_TOGETHER = 4096, 512  # stacks
-_FRAMES_TOGETHER = 1 << 20
+_TOGETHER, _FRAMES_TOGETHER = 4096, 1 << 20  # stacks, and frames of them
+_WRITTEN_TOGETHER = 512  # stacks
 _OF_IMAGE = "-e takes addresses as linked, which offsets in the file are not (`perf script` up to 6.3 prints those)"
 _OF_MODULES = "give the text of /proc/PID/maps, or path, start, end and offset of the mapping that holds the code"
 

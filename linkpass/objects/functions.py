@@ -141,7 +141,7 @@ class LinkObjects:
             self.index()
 
     def index(self) -> None:
-        """Put the functions in the orders in which look-ups need them; no more objects are added."""
+        """Put the functions in the orders in which look-ups need them."""
         _ = self._joined.by_hash, self._joined.starts
 
     @property
