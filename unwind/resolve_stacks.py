@@ -24,6 +24,7 @@ from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolver import Answers, Resolver
 from unwind.samples.recording import Losses
 from unwind.samples.stack import Stack
+from unwind.samples.together import together
 from unwind.symbolize.answer import read_frames
 from unwind.target.opening import open_alone, open_modules, open_process
 from unwind.target.search import SearchPaths
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 _Resolved = tuple[Stack, Answers, Facts | None]
 _Write = Callable[[int, Answers, Facts | None], str]
-_TOGETHER, _FRAMES_TOGETHER = 4096, 1 << 20  # stacks, and frames of them
 _WRITTEN_TOGETHER = 512  # stacks
 _OF_IMAGE = "-e takes addresses as linked, which offsets in the file are not (`perf script` up to 6.3 prints those)"
 _OF_MODULES = "give the text of /proc/PID/maps, or path, start, end and offset of the mapping that holds the code"
@@ -53,23 +53,19 @@ def resolve_stacks(args: Namespace, source: Source, out: BinaryIO) -> bool:
         resolver = _second(first) if args.second_reader else first
         write = _writer(args)
         facts = _explainer(first) if args.explain else lambda stack, answers: None
-        seen_count, is_any_known, frame_count = 0, False, 0
-        resolved: list[_Resolved] = []
-        try:
-            for stack in _stacks(args, source):
-                answers = resolver.resolve(stack.addresses, stack.vptrs, stack.exact)
-                resolved.append((stack, answers, facts(stack, answers)))
-                seen_count += 1
-                frame_count += len(answers)
-                is_any_known = is_any_known or any(answer.verdict is not Verdict.UNKNOWN for answer in answers)
-                if len(resolved) < _TOGETHER and frame_count < _FRAMES_TOGETHER and source.has_more():
-                    continue
+        seen_count, is_any_known = 0, False
+        for part in together(_stacks(args, source), lambda stack: len(stack.addresses), source.has_more):
+            seen_count += len(part)
+            resolved: list[_Resolved] = []
+            try:
+                for stack in part:
+                    answers = resolver.resolve(stack.addresses, stack.vptrs, stack.exact)
+                    resolved.append((stack, answers, facts(stack, answers)))
+                    is_any_known = is_any_known or any(answer.verdict is not Verdict.UNKNOWN for answer in answers)
+            finally:  # an image that cannot be read does not take back the answers that did not need it
                 _write(resolved, write, out, progress, with_lines=not args.no_lines)
-                frame_count = 0
-                if not source.has_more():
-                    out.flush()
-        finally:  # a bad line does not take back the answers above it
-            _write(resolved, write, out, progress, with_lines=not args.no_lines)
+            if not source.has_more():
+                out.flush()
         if args.pid is None:
             hint = _OF_MODULES if args.exe is None else _OF_IMAGE
             warn_of_bases(resolver.places, args.exe or "", hint)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import BinaryIO
 
 import pyarrow as pa
 
 from unwind.arrow.files import schema_of_stacks
-from unwind.arrow.sink import ParquetPieces
+from unwind.arrow.sink import GROUP_ROWS, ParquetPieces
 from unwind.process.image_finder import ImageFinder
 from unwind.samples.recording import Losses, Recording
+from unwind.samples.together import together
 from unwind.target.linked_stacks import LinkedStacks
 from unwind.target.recorded_images import RecordedImages
-
-_TOGETHER = 1 << 14
 
 
 def write_stacks(
@@ -23,8 +21,7 @@ def write_stacks(
     """Write a row for each sample; return how many there are. Nothing is resolved."""
     stacks, schema = LinkedStacks(RecordedImages(images, cache_dir)), schema_of_stacks(losses)
     pieces, count = ParquetPieces(schema), 0
-    samples = iter(recording)
-    while part := list(islice(samples, _TOGETHER)):
+    for part in together(recording, lambda sample: len(sample.frames), limit=GROUP_ROWS):
         moved = [stacks.of(sample) for sample in part]
         columns = [
             [each.addresses for each in moved],

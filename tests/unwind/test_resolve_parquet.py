@@ -89,6 +89,18 @@ def test_stacks_in_text_become_columns() -> None:
     assert rows("again")[0]["weight"] == 5
 
 
+@pytest.mark.parametrize("out", ["stacks", "parquet"])
+def test_few_stacks_of_many_frames_make_a_row_group(out: str) -> None:
+    """Thousands of them would take gigabytes."""
+    (address, *_) = [each for each in STACKS[0] if each is not None]
+    frames = f" {BIAS + address:#x}" * 300_000
+    lines = "".join(f" 3: 24 [3: 24] @ {idx:#x}{frames}\n" for idx in range(5))
+    Path("deep").write_text(f"heap profile: 1: 8 [1: 8] @ heapprofile\n{lines}\nMAPPED_LIBRARIES:\n{MAPS}")
+    assert main(["resolve", "deep", "--module-root", ".", "--out", out, "-o", "deep.out"]) == 0
+    groups = pq.ParquetFile("deep.out").metadata
+    assert [groups.row_group(idx).num_rows for idx in range(groups.num_row_groups)] == [4, 1]
+
+
 def zeros(stack_count: int, frame_count: int) -> Any:
     """Return a record batch of so many stacks of so many frames."""
     frames = pa.array(np.zeros(stack_count * frame_count, np.uint64))

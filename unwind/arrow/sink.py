@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+GROUP_ROWS = 1 << 14  # of a row group, fewer where stacks have many frames
+
 # Statistics of each column take as long as all else, and say nothing of a list. pyarrow cuts the rows of a list into
 # pieces of 1,024 values otherwise.
 OPTIONS: dict[str, Any] = {"compression": "zstd", "write_statistics": ["weight"], "write_batch_size": 1 << 14}

@@ -21,7 +21,6 @@ import numpy as np
 
 from icf.columns import U64, Mask
 from icf.elf.image import Image
-from icf.errors import IcfError
 from icf.log import note
 from icf.model import RuntimeAddr, Verdict
 from unwind.process.image_finder import ImageFinder
@@ -34,13 +33,13 @@ from unwind.samples.calls import CallStack, CallTree, stacks_at
 from unwind.samples.recording import Losses, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.samples.stack_columns import NewStacks
 from unwind.samples.sums import AddsUp, StackSums
+from unwind.samples.together import together
 from unwind.symbolize.answer import Answer, read_frames
 from unwind.target.recorded_images import PlacedImage, RecordedImages
 from unwind.target.recorded_process import ProcessStacks
 from unwind.target.search import SearchPaths
 from unwind.target.states import TreeStates
 
-_TOGETHER, _FRAMES_TOGETHER = 4096, 1 << 20  # samples, and frames of them
 _KEPT_STACKS, _KEPT_FRAMES, _KEPT_NODES, _KEPT_STATES = 1 << 18, 1 << 24, 1 << 20, 1 << 20
 _HINT = "the recording is of another build, or its addresses are not what its format says"
 _HINT_OF_LOSSES = "the recording is of another build, or frame pointers were followed through code that has none"
@@ -55,6 +54,10 @@ class _New(NamedTuple):
     process: ProcessStacks
     key: object  # of the stack in `process.stacks`
     sample: Sample
+
+
+def _frame_count(sample: Sample) -> int:
+    return len(sample.frames)
 
 
 class RecordedResolver:
@@ -199,23 +202,8 @@ class RecordedResolver:
 
         Raises `IcfError` for a recording that breaks a rule of its format, after what was read before.
         """
-        left = iter(samples)
-        problem: IcfError | None = None
-        while problem is None:
-            together: list[Sample] = []
-            frame_count = 0
-            try:
-                for sample in left:
-                    together.append(sample)
-                    frame_count += len(sample.frames)
-                    if len(together) == _TOGETHER or frame_count >= _FRAMES_TOGETHER or not has_more():
-                        break
-            except IcfError as error:
-                problem = error
-            if not together and problem is None:
-                return
-            yield self.resolve(together)
-        raise problem
+        for part in together(samples, _frame_count, has_more):
+            yield self.resolve(part)
 
     def added_up(
         self, samples: Iterable[Sample], has_more: Callable[[], bool] = lambda: True

@@ -9,10 +9,9 @@ import numpy as np
 from unwind.arrow import need_pyarrow
 from unwind.resolve.resolved import Resolved
 from unwind.samples.recording import Recording
+from unwind.samples.together import FRAMES
 from unwind.writers.named import Namer
 from unwind.writers.protocol import Writer
-
-_TOGETHER = 1 << 14
 
 
 def open_writer(recording: Recording, namer: Namer) -> Writer:
@@ -27,20 +26,21 @@ class ParquetWriter:
     def __init__(self, *, with_lines: bool = True) -> None:
         from unwind.arrow.answers import SCHEMA
         from unwind.arrow.frames import FrameTable
-        from unwind.arrow.sink import ParquetPieces
+        from unwind.arrow.sink import GROUP_ROWS, ParquetPieces
 
         self._frames, self._pieces = FrameTable(with_lines=with_lines), ParquetPieces(SCHEMA)
         self._waiting: list[Resolved] = []
+        self._frame_count, self._group_rows = 0, GROUP_ROWS  # frames that wait
 
     def write(self, resolved: Resolved) -> bytes:
         """Keep a sample; return what can be written."""
-        self._waiting.append(resolved)
-        return b"".join(self._written()) if len(self._waiting) >= _TOGETHER else b""
+        return b"".join(self.write_batch((resolved,)))
 
     def write_batch(self, batch: Sequence[Resolved]) -> Iterator[bytes]:
         """Keep some samples; yield what can be written."""
         self._waiting += batch
-        if len(self._waiting) >= _TOGETHER:
+        self._frame_count += sum([len(each.answers) for each in batch])
+        if len(self._waiting) >= self._group_rows or self._frame_count >= FRAMES:
             yield from self._written()
 
     def end(self) -> Iterator[bytes]:
@@ -62,5 +62,6 @@ class ParquetWriter:
         weights = pa.array([each.sample.weights[0] for each in self._waiting], pa.int64())
         problems = pa.nulls(len(stacks), SCHEMA.field("problem").type)
         self._waiting.clear()
+        self._frame_count = 0
         frames = self._frames.frames(rows, starts, addresses)
         yield from self._pieces.write(pa.RecordBatch.from_arrays([frames, weights, problems], schema=SCHEMA))
