@@ -34,7 +34,6 @@ _VARIANTS = {"C": "12345", "D": "1245"}
 
 def same_function(first: str, second: str) -> bool:
     """Return whether two linkage names are one function: variants of a constructor or destructor, or gcc's local alias.
-    alias's.
 
     >>> same_function("_ZN3FooC1Ev", "_ZN3FooC2Ev"), same_function("_Z5fooC1v", "_Z5fooC2v")
     (True, False)

@@ -140,9 +140,11 @@ class SymbolFunctions:
     def _function(self, idx: int) -> FoldClass:
         symbols = self._image.symbols
         end = self.first[idx + 1] if idx + 1 < len(self.first) else len(self.rows)
+        rows = self.rows[self.first[idx] : end]
+        columns = (each.tolist() for each in (symbols.size_bytes[rows], symbols.bind[rows], rows))
         named = sorted(
-            (symbols.size_bytes[row] == 0, _BIND_RANK.get(int(symbols.bind[row]), 3), symbols.name(row), row)
-            for row in self.rows[self.first[idx] : end].tolist()
+            (size_bytes == 0, _BIND_RANK.get(bind, 3), name, row)
+            for size_bytes, bind, row, name in zip(*columns, symbols.names(rows), strict=True)
         )
         if self._folds_known:
             groups = [named]
@@ -154,9 +156,10 @@ class SymbolFunctions:
             groups = _by_function(named, symbols.file_name)
         members = []
         for group in groups:
-            name = self._plain(group[0][2])
+            _, rank, name, _ = group[0]
+            name = self._plain(name)
             aliases = dict.fromkeys(other for _, _, other, _ in group if other != name)
-            flags = MemberFlag.LOCAL if symbols.bind[group[0][3]] == STB_LOCAL else MemberFlag.NONE
+            flags = MemberFlag.LOCAL if rank == _BIND_RANK[STB_LOCAL] else MemberFlag.NONE
             members.append(Member(name, flags=flags, aliases=tuple(aliases)))
         start = int(self.starts[idx])
         complete = ClassFlag.MEMBERS_COMPLETE if self.are_all_named else ClassFlag.NONE

@@ -30,6 +30,7 @@ from icf.strings import hash_names
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.names import Names
 
+_LOCAL, _SYNTHETIC = int(MemberFlag.LOCAL), int(MemberFlag.SYNTHETIC)  # numbers are tested faster than enums
 _HIGHEST = np.uint64(0xFFFFFFFFFFFFFFFE)  # addresses from here, or up to 1, are tombstones
 
 
@@ -97,10 +98,9 @@ class _Functions:
         identity = resolve(self._debug, self.die[rows])
         references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
         found: dict[str, int] = {}
-        for row, reference in zip(
-            rows[identity.external].tolist(), references[identity.external].tolist(), strict=True
-        ):
-            found.setdefault(self.text(reference), row)
+        texts = self.texts(references[identity.external])
+        for row, text in zip(rows[identity.external].tolist(), texts, strict=True):
+            found.setdefault(text, row)
         return found
 
     @property
@@ -108,8 +108,8 @@ class _Functions:
         """Whether other files describe functions."""
         return len(self._debug.more) > 0
 
-    def text(self, reference: int) -> str:
-        return self._debug.string(reference).decode("utf-8", "surrogateescape")
+    def texts(self, references: U64) -> list[str]:
+        return [text.decode("utf-8", "surrogateescape") for text in self._debug.strings(references)]
 
     def kin_hashes(self, references: U64) -> U64:
         return self._debug.string_hashes(references, of_kin=True)
@@ -139,8 +139,9 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
         functions = _Functions(debug, scan)
         _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)])
         _claim_folds(functions, folds, function[: len(body)], are_aliases=not image.linker.folds_functions)
-        dies = [member.die * (not member.flags & MemberFlag.SYNTHETIC) for _, fold in folds for member in fold.members]
-        described = functions.of_dies(np.array(dies, np.uint64))
+        is_synthetic = (np.array(flags, np.uint32) & _SYNTHETIC) != 0
+        dies = np.array([member.die for _, fold in folds for member in fold.members], np.uint64)
+        described = functions.of_dies(np.where(is_synthetic, np.uint64(0), dies))
         _claim_split(functions, folds, described)
         _claim_lost(functions, folds, function[: len(body)], described)
         lost[: len(body)] = np.where(function[: len(body)] < 0, described, -1)
@@ -151,7 +152,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     name = np.concatenate([np.array(text, np.uint64), names.of_symbols(bodies.symbol[only]), unnamed_names])
     flag = np.zeros(len(all_bodies), np.uint32)
     flag[: len(flags)] = flags
-    flag[len(flags) : len(flags) + len(only)] = np.where(is_local, int(MemberFlag.LOCAL), 0)
+    flag[len(flags) : len(flags) + len(only)] = np.where(is_local, _LOCAL, 0)
     order = np.argsort(all_bodies, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -187,13 +188,13 @@ def _claim_folds(
     """
     fold_idx, found = functions.claims_at(np.array([fold.vaddr for _, fold in folds], np.uint64))
     here = [_Described() for _ in folds]
-    names = [functions.text(reference) for reference in functions.names(found).tolist()]
+    names = functions.texts(functions.names(found))
     dies = functions.die[found].tolist()
     for at, owner, name, die in sorted(zip(fold_idx.tolist(), found.tolist(), names, dies, strict=True)):
         here[at].add(owner, name, die)
     row = 0
     for (_, fold), described in zip(folds, here, strict=True):
-        described.give([member.die for member in fold.members if not member.flags & MemberFlag.SYNTHETIC])
+        described.give([each.die for each in fold.members if each.die and not int(each.flags) & _SYNTHETIC])
         for member in fold.members:
             function[row] = described.only() if are_aliases else -1
             if function[row] < 0:
@@ -204,11 +205,11 @@ def _claim_folds(
 def _claim_split(functions: _Functions, folds: list[tuple[int, FoldClass]], described: I64) -> None:
     """Fill in the descriptions of members that the tables name by a declaration, as their DIE is in a .dwo."""
     members = [member for _, fold in folds for member in fold.members]
-    declared = [row for row, member in enumerate(members) if member.flags & MemberFlag.SYNTHETIC]
+    declared = [row for row, member in enumerate(members) if int(member.flags) & _SYNTHETIC]
     if declared and functions.are_split:
         by_name = functions.split_externals()
         for row in declared:  # a name identifies only functions with external linkage
-            if not members[row].flags & MemberFlag.LOCAL:
+            if not int(members[row].flags) & _LOCAL:
                 described[row] = by_name.get(members[row].name, -1)
 
 
@@ -218,10 +219,11 @@ def _claim_lost(functions: _Functions, folds: list[tuple[int, FoldClass]], funct
     Of copies in many units the first is the one that was linked.
     """
     members = [(fold, member) for _, fold in folds for member in fold.members]
+    has_function = (function >= 0).tolist()
     rows = [
         row
         for row, (fold, member) in enumerate(members)
-        if fold.merged and not member.die and not member.flags & MemberFlag.LOCAL and function[row] < 0
+        if not member.die and not has_function[row] and fold.merged and not int(member.flags) & _LOCAL
     ]
     if rows:
         first = functions.lost_by_name([members[row][1].name for row in rows])
@@ -258,17 +260,19 @@ class _Described:
 
     def choose(self, member: Member, *, is_alone: bool) -> int:
         """Return the function that describes a member, -1 where none or more than one does."""
-        if member.die and not member.flags & MemberFlag.SYNTHETIC:
+        flags = int(member.flags)
+        is_local = bool(flags & _LOCAL)
+        if member.die and not flags & _SYNTHETIC:
             # another file may have a function of the same name here
-            if member.die in self._by_die or member.flags & MemberFlag.LOCAL:
+            if member.die in self._by_die or is_local:
                 return self._by_die.get(member.die, -1)
         known = {member.name, *member.aliases}
         named = [(owner, name) for name in known for owner in self._by_name.get(name, ())]
         akin = [each for kind in set(map(kin, known)) for each in self._by_kin.get(kind, ())]
-        if member.flags & MemberFlag.LOCAL:
+        if is_local:
             named, akin = ([each for each in same if each[0] not in self._given] for same in (named, akin))
         for same in (named, akin):
             if same and (is_alone or len({name for _, name in same}) == 1):
-                is_one = is_alone or not member.flags & MemberFlag.LOCAL or len(same) == 1
+                is_one = is_alone or not is_local or len(same) == 1
                 return min(owner for owner, _ in same) if is_one else -1
         return self._nameless[0] if is_alone and self._nameless else -1

@@ -78,16 +78,22 @@ class Names:
             found += (name.partition(b"@")[0] if symbols.has_versions else name) + b"\0"
         return np.where(offsets != 0, np.array(references, np.uint64), np.uint64(0))[back.reshape(-1)]
 
-    def number(self, references: U64) -> U32:
-        """Return the number of each name; of new ones the most used are first."""
-        distinct, back, uses = np.unique(references, return_inverse=True, return_counts=True)
+    def number(self, references: U64, uses: I64 | None = None) -> U32:
+        """Return the number of each name; of new ones the most used are first.
+
+        Args:
+            references: the names.
+            uses: how often each is used; None: once.
+        """
+        distinct, back = np.unique(references, return_inverse=True)
+        of_distinct = np.bincount(back.reshape(-1), uses, len(distinct))
         read, known = self._read(distinct)
         hashes, first, of_hash = np.unique(read, return_index=True, return_inverse=True)
         of_hash = of_hash.reshape(-1)
         numbers, is_new = self._look_up(hashes)
         is_new &= (hashes != 0) & (hashes != _EMPTY)
         new = np.flatnonzero(is_new)
-        used = np.bincount(of_hash, uses, len(hashes))[new]
+        used = np.bincount(of_hash, of_distinct, len(hashes))[new]
         new = new[np.lexsort((first[new], -used))]
         numbers[new] = np.arange(self.count, self.count + len(new), dtype=np.uint32)
         own = len(known)
@@ -103,12 +109,12 @@ class Names:
     def _read(self, references: U64) -> tuple[U64, list[bytes]]:
         """Return the hashes of ascending references, and the names of those into the debug information."""
         hashes, found = np.zeros(len(references), np.uint64), list[bytes]()
-        own = int(np.searchsorted(references, _SYMBOL))
+        own, texts = np.searchsorted(references, (_SYMBOL, _TEXT)).tolist()
         if self._debug is not None:
             hashes[:own], found = self._debug.hashed_strings(references[:own])
-        for first in range(own, len(references), 1 << 14):
-            names = [*map(self._name, references[first : first + (1 << 14)].tolist())]
-            hashes[first : first + len(names)] = _hashed(names)
+        for first, last, names in ((own, texts, self._symbol_names), (texts, len(references), self._texts)):
+            with memoryview(names) as table:
+                hashes[first:last] = hash_table(table, references[first:last] & np.uint64(_OFFSET))
         return hashes, found
 
     def _look_up(self, hashes: U64) -> tuple[U32, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
@@ -139,9 +145,3 @@ class Names:
     def _pack(self, names: list[bytes]) -> None:
         self._blocks += zlib.compress(b"\0".join([*names, b""]), _LEVEL)
         self._block_ends.append(len(self._blocks))
-
-
-def _hashed(names: list[bytes]) -> U64:
-    ends = np.cumsum([len(name) + 1 for name in names], dtype=np.uint64)
-    starts = np.concatenate([np.zeros(1, np.uint64), ends[:-1]])
-    return hash_table(memoryview(b"\0".join([*names, b""])), starts)

@@ -18,6 +18,7 @@ from unwind.symcache.builder.group import Group, Source
 from unwind.symcache.builder.groups import each_group
 from unwind.symcache.builder.job import Job
 from unwind.symcache.builder.names import Names
+from unwind.symcache.builder.origins import Origins
 from unwind.symcache.builder.paths import Paths
 from unwind.symcache.builder.trees import Trees
 from unwind.symcache.builder.twins import find_twins
@@ -45,11 +46,12 @@ def encode_payloads(
 def _encode_group(debug: DebugInfo, bodies: Bodies, names: Names, group: Group, encoded: Encoded) -> None:
     """Encode the claims of a group."""
     all_rows, claims, described, scan, lines, chooser, choices, own_count = group
-    tree, placed = find_twins(debug, scan, bodies, claims, lines, chooser, choices)
+    origins = Origins(debug, scan, described)
+    tree, placed = find_twins(debug, scan, origins, bodies, claims, lines, chooser, choices)
     choices.last_row[(tree < 0) & (claims.lost >= 0)] = 0  # without the calls nothing shows whose a line is
     own = tree[:own_count]
     shared = own[(own >= 0) & (own < len(scan.functions.die))]
-    trees = Trees(debug, scan, np.union1d(described[:own_count][own >= 0], shared), names, placed)
+    trees = Trees(scan, np.union1d(described[:own_count][own >= 0], shared), origins, names, placed)
     start, end = bodies.start[claims.body], bodies.end[claims.body]
     job = Job(start, end, described, tree, trees, lines.tables, lines.file_maps, choices)
     jobs = list(job.parts(own_count))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +87,6 @@ def make_sections(
     complete: list[bool] = is_complete.tolist()
     records = bytearray()
     infos = [0]
-    symbols = array("Q")  # name << 32 | entry
     entry_of: dict[int, int] = {}
     first_claim, numbers, flags, aliases_of = members
     for number, (_, size_bytes, body, is_first) in enumerate(entries):
@@ -116,14 +114,13 @@ def make_sections(
                 put_uleb(records, len(aliases))
             for alias in aliases:
                 put_uleb(records, alias)
-            symbols.extend(name << 32 | number for name in (numbers[claim], *aliases) if name)
             payload = encoded.take(claim)
             if claim != last - 1:
                 put_uleb(records, len(payload))
             records += payload
         infos.append(len(records))
-    hashes, holders = _by_hash(names, np.array(symbols, np.uint64))
-    del symbols, entry_of, members, numbers, flags
+    hashes, holders = _by_hash(names, _symbols(members, entry_of))
+    del entry_of, members, numbers, flags
     files = _Files(encoded.files)
     blocks, block_starts = names.blocks()
     counts = width().itemsize, len(entries), names.count, len(encoded.files), encoded.column_bytes
@@ -141,6 +138,19 @@ def make_sections(
         "files": files.text,
         "fileoff": files.offsets,
     }
+
+
+def _symbols(members: Members, entry_of: dict[int, int]) -> U64:
+    """Return the names of all members and their aliases, as name << 32 | entry; `entry_of` is by body."""
+    entry = np.full(len(members.first) - 1, -1, np.int64)
+    entry[np.fromiter(entry_of, np.int64)] = np.fromiter(entry_of.values(), np.int64)
+    own = np.repeat(entry, np.diff(members.first))
+    aliases = np.array([(name, row) for row in members.aliases for name in members.aliases[row]], np.int64)
+    alias, row = aliases.reshape(-1, 2).T
+    names, entries = np.append(np.array(members.name, np.int64), alias), np.append(own, own[row])
+    is_named = (names != 0) & (entries >= 0)
+    found: U64 = (names[is_named] << 32 | entries[is_named]).astype(np.uint64)
+    return found
 
 
 def _by_hash(names: Names, symbols: U64) -> tuple[U32, U32]:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from icf.columns import I64, U32
-from icf.dwarf.dies import resolve
 from icf.dwarf.inlines import InlineScan
-from icf.dwarf.units import DebugInfo
 from unwind.symcache.builder.names import Names
+from unwind.symcache.builder.origins import Origins
 from unwind.symcache.builder.twins import Placed
 
 _LOW_BITS = np.uint64(40)
@@ -19,7 +18,7 @@ _LOW_BITS = np.uint64(40)
 class Trees:
     """Ranges of nodes by function, then low, then node, and the name of each node."""
 
-    def __init__(self, debug: DebugInfo, scan: InlineScan, wanted: I64, names: Names, placed: Sequence[Placed]) -> None:
+    def __init__(self, scan: InlineScan, wanted: I64, origins: Origins, names: Names, placed: Sequence[Placed]) -> None:
         functions, nodes, ranges = scan.functions, scan.nodes, scan.node_ranges
         self.nodes = nodes
         self.first_node, self.last_node = functions.first_node, functions.last_node
@@ -42,7 +41,11 @@ class Trees:
             self.range_node = np.append(self.range_node, more[:, 2].astype(np.uint32))
         self.name: U32 = np.zeros(len(nodes.origin), np.uint32)
         named = np.flatnonzero(is_wanted[nodes.function])
-        origins, back = np.unique(nodes.origin[named], return_inverse=True)
-        identity = resolve(debug, origins)
+        origin = origins.of_node[named]
+        uses = np.bincount(origin, minlength=len(origins.identity.name))
+        used = np.flatnonzero(uses)
+        identity = origins.identity.rows(used)
         texts = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
-        self.name[named] = names.number(texts[back.reshape(-1)])
+        numbers = np.zeros(len(uses), np.uint32)
+        numbers[used] = names.number(texts, uses[used])
+        self.name[named] = numbers[origin]

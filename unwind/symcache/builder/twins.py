@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.columns import I64, U64
-from icf.dwarf.dies import resolve
+from icf.dwarf.dies import Identity, resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.units import DebugInfo
 from icf.sets import rows_of_runs
@@ -31,6 +31,7 @@ from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.job import Choices
 from unwind.symcache.builder.lines import UNREAD, Lines
+from unwind.symcache.builder.origins import Origins
 from unwind.symcache.builder.placing import Call, Described, Place, place_calls
 from unwind.symcache.builder.sequences import Chooser
 
@@ -57,6 +58,7 @@ class Found(NamedTuple):
 def find_twins(
     debug: DebugInfo,
     scan: InlineScan,
+    origins: Origins,
     bodies: Bodies,
     claims: Claims,
     lines: Lines,
@@ -75,7 +77,7 @@ def find_twins(
         return Found(tree, [])
     known = np.flatnonzero((tree >= 0) & has_rows & np.isin(claims.body, claims.body[lost]))
     rows = np.concatenate([known, lost])
-    columns = _Columns(debug, scan, lines, np.where(claims.function >= 0, claims.function, claims.lost)[rows])
+    columns = _Columns(debug, scan, origins, lines, np.where(claims.function >= 0, claims.function, claims.lost)[rows])
     said = _row_digests(lines, choices, rows)
     keys = [*zip(claims.body[rows].tolist(), columns.digests.tolist(), said.tolist(), strict=True)]
     by_body: dict[int, dict[tuple[int, int, int], int]] = {}  # places in `rows`
@@ -156,13 +158,12 @@ def _rows(lines: Lines, choices: Choices, row: int, start: int) -> list[tuple[in
 class _Columns:
     """The inlined calls of some functions, with paths as the cache numbers them."""
 
-    def __init__(self, debug: DebugInfo, scan: InlineScan, lines: Lines, function: I64) -> None:
+    def __init__(self, debug: DebugInfo, scan: InlineScan, origins: Origins, lines: Lines, function: I64) -> None:
         distinct, self._back = np.unique(function, return_inverse=True)
         nodes, ranges = scan.nodes, scan.node_ranges
         self._first, last = scan.functions.first_node[distinct], scan.functions.last_node[distinct]
         owner, node = rows_of_runs(self._first, last - self._first)
-        origin, of_origin = np.unique(nodes.origin[node], return_inverse=True)
-        declared = _declared(debug, lines, origin)[:, of_origin.reshape(-1)]
+        declared = _declared(debug, lines, origins.identity)[:, origins.of_node[node]]
         called = _paths(lines, scan.functions.unit[distinct][owner].astype(np.int64), nodes.call_file[node])
         first_range, last_range = (np.searchsorted(ranges.owner, node, side=side) for side in ("left", "right"))
         of_node, at = rows_of_runs(first_range, last_range - first_range)
@@ -174,7 +175,7 @@ class _Columns:
         )  # fmt: skip
         self.digests: U64 = _sums(node_digest, owner, len(distinct))[self._back.reshape(-1)]
         self._edges = np.searchsorted(owner, np.arange(len(distinct) + 1))
-        self._functions = _declared(debug, lines, scan.functions.die[distinct])
+        self._functions = _declared(debug, lines, resolve(debug, scan.functions.die[distinct]))
         self._declared, self._called, self._node, self._nodes = declared, called, node, nodes
         self._ranges, self._first_range, self._last_range = ranges, first_range, last_range
 
@@ -211,9 +212,8 @@ class _Columns:
         return Call(int(nodes.up[node]), spans, (file, line), called, int(nodes.call_column[node]))
 
 
-def _declared(debug: DebugInfo, lines: Lines, dies: U64) -> U64:
+def _declared(debug: DebugInfo, lines: Lines, identity: Identity) -> U64:
     """Return the files and the lines where functions are declared: two rows."""
-    identity = resolve(debug, dies)
     return np.stack([_paths(lines, debug.unit_of(identity.declared), identity.decl_file), identity.decl_line])
 
 

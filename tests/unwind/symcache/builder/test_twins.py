@@ -32,6 +32,7 @@ from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.job import Choices
 from unwind.symcache.builder.lines import Lines
+from unwind.symcache.builder.origins import Origins
 from unwind.symcache.builder.sequences import Chooser
 from unwind.symcache.builder.twins import find_twins
 
@@ -90,7 +91,9 @@ def twins(
     if rows == []:
         last[1] = first[1]
     choices = Choices(rows_of(0, 0), first, last)
-    tree: list[int] = find_twins(debug, scan, bodies, claims, lines, Chooser(debug, scan), choices).tree.tolist()
+    origins = Origins(debug, scan, rows_of(0, 1))
+    found = find_twins(debug, scan, origins, bodies, claims, lines, Chooser(debug, scan), choices)
+    tree: list[int] = found.tree.tolist()
     return tree
 
 
