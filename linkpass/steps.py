@@ -9,7 +9,7 @@ Pruning is not a step of its own: the pass only ever reads calls that can end in
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
@@ -29,7 +29,7 @@ from linkpass.pointers.virtual_calls import find_virtual
 from linkpass.pointers.vtable_slots import find_slots
 from linkpass.rewrite.outputs import Outputs
 from linkpass.rewrite.writing import OutputFiles
-from linkpass.tables.encode import build_tables, evidence_counts
+from linkpass.tables.encode import Tables, build_tables, evidence_counts
 from linkpass.tables.verify import check_tables
 
 if TYPE_CHECKING:
@@ -44,6 +44,18 @@ if TYPE_CHECKING:
     from linkpass.objects.functions import LinkObjects
     from linkpass.pointers.slots_by_object import SlotsByObject
     from linkpass.scanning import Scanning
+
+
+class _Found(NamedTuple):
+    """The tables of an image, and what its summary says of the way to them."""
+
+    linked: Linked
+    tables: Tables
+    by_register: dict[int, int]  # targets of calls through registers, by return address
+    compilers: list[str]  # that may have merged functions without a trace
+    open_calls: int
+    indirect_calls: int
+    dropped: dict[str, int]
 
 
 def write_tables(
@@ -62,6 +74,60 @@ def write_tables(
     """
     outputs = files.outputs
     target = image if outputs.debug is None else image.debug
+    found = _find_tables(image, scanning, report, objects, annotations, apart=target is not image.debug)
+    linked, tables = found.linked, found.tables
+    if linked.debug.is_large:
+        trim_heap()
+    problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls, found.by_register)
+    if problems:  # an error of this program: every record was made from the code
+        raise IcfError(f"{image.path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
+    growths, edits = tables.growths(linked) if target is image.debug else ([], [])
+    files.write([*edits, *tables.edits()], growths)
+    keep_unique = _write_keep_unique(image, tables.icf, tables.calls, options)
+    if inspect is not None:
+        inspect(linked, tables.icf, tables.calls)
+    folds = linked.folds.values()
+    return Summary(
+        image=image.path,
+        out=outputs.image,
+        tables_file=outputs.tables,
+        debug_file=None if image.debug is image else image.debug.path,
+        functions=len(linked.bodies.start),
+        merged_bodies=len(folds),
+        members=sum(len(fold.members) for fold in folds),
+        records=len(tables.calls),
+        records_by_evidence=evidence_counts(tables.icf),
+        tail_calls=len(tables.icf.columns.tail_jump),
+        open_calls=found.open_calls,
+        virtual_calls=len(tables.virtual_calls),
+        indirect_calls=found.indirect_calls,
+        vtables=len(tables.icf.columns.vtable_vaddr),
+        pointer_jumps=len(tables.icf.columns.pointer_jump),
+        callbacks=len(tables.icf.columns.callback_site),
+        dropped=found.dropped,
+        declarations_added=len(tables.synthetic.dies),
+        table_bytes=tables.size_bytes,
+        debug_info_bytes=tables.synthetic.info_keep_bytes + len(linked.debug.more),
+        unread_units=linked.debug.errors(),
+        undescribed=len(linked.undescribed),
+        merged_by_compiler=bool(found.compilers),
+        merging_compilers=found.compilers,
+        missing_debug_files=linked.debug.missing,
+        keep_unique=keep_unique,
+        is_self_contained=image.debug is image and not len(linked.debug.more) and not linked.debug.missing,
+    )
+
+
+def _find_tables(
+    image: Image,
+    scanning: Scanning,
+    report: list[FoldedSections] | None,
+    objects: LinkObjects | None,
+    annotations: Annotations | None,
+    *,
+    apart: bool,
+) -> _Found:
+    """Return the tables; with `apart` they go into another file than the debug information."""
     reported = _reported(image, report, objects, annotations)
     vtables = Vtables(image)
     complete_objects, by_object = _complete_objects(image, reported, objects), _slots_by_object(image, vtables, objects)
@@ -82,48 +148,16 @@ def write_tables(
     compilers = find_compilers(linked)
     image_flags = ImageFlag.MERGED_BY_COMPILER if compilers else ImageFlag.NONE
     trim()
-    apart = target is not image.debug
-    tables = build_tables(
-        linked, collected, marks, vtables, virtual, objects_of_calls, apart=apart, image_flags=image_flags
-    )
-    trim()
-    problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls, collected.reach.by_register())
-    if problems:  # an error of this program: every record was made from the code
-        raise IcfError(f"{image.path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
-    growths, edits = tables.growths(linked) if target is image.debug else ([], [])
-    files.write([*edits, *tables.edits()], growths)
-    keep_unique = _write_keep_unique(image, tables.icf, tables.calls, options)
-    if inspect is not None:
-        inspect(linked, tables.icf, tables.calls)
-    folds = linked.folds.values()
-    return Summary(
-        image=image.path,
-        out=outputs.image,
-        tables_file=outputs.tables,
-        debug_file=None if image.debug is image else image.debug.path,
-        functions=len(linked.bodies.start),
-        merged_bodies=len(folds),
-        members=sum(len(fold.members) for fold in folds),
-        records=len(tables.calls),
-        records_by_evidence=evidence_counts(tables.icf),
-        tail_calls=len(tables.icf.columns.tail_jump),
-        open_calls=len(collected.open_calls),
-        virtual_calls=len(tables.virtual_calls),
-        indirect_calls=virtual.indirect_calls,
-        vtables=len(tables.icf.columns.vtable_vaddr),
-        pointer_jumps=len(tables.icf.columns.pointer_jump),
-        callbacks=len(tables.icf.columns.callback_site),
-        dropped=dict(Counter(collected.records.dropped) + virtual.dropped),
-        declarations_added=len(tables.synthetic.dies),
-        table_bytes=tables.size_bytes,
-        debug_info_bytes=tables.synthetic.info_keep_bytes + len(linked.debug.more),
-        unread_units=linked.debug.errors(),
-        undescribed=len(linked.undescribed),
-        merged_by_compiler=bool(compilers),
-        merging_compilers=compilers,
-        missing_debug_files=linked.debug.missing,
-        keep_unique=keep_unique,
-        is_self_contained=image.debug is image and not len(linked.debug.more) and not linked.debug.missing,
+    return _Found(
+        linked,
+        build_tables(
+            linked, collected, marks, vtables, virtual, objects_of_calls, apart=apart, image_flags=image_flags
+        ),
+        collected.reach.by_register(),
+        compilers,
+        len(collected.open_calls),
+        virtual.indirect_calls,
+        dict(Counter(collected.records.dropped) + virtual.dropped),
     )
 
 

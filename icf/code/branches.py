@@ -10,13 +10,15 @@ import numpy as np
 
 from icf.code._branches import find_aarch64, find_x86_64
 from icf.columns import U8, U64
-from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine
+from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS, Machine, Section
 from icf.errors import FormatError
 from icf.sets import distinct
 
 if TYPE_CHECKING:
+    from icf.elf.image import Image
     from icf.image import AnyImage
 
+_KEPT_CODE_BYTES = 1 << 24  # longer sections are read again for each scan: memory for them is lacking elsewhere
 _REACH_BYTES = {Machine.X86_64: 1 << 31, Machine.AARCH64: 1 << 27}  # of a call or jump, both ways
 _LAST_VADDR = (1 << 64) - 1
 
@@ -50,7 +52,12 @@ def executable_sections(image: AnyImage) -> Iterator[CodeSection]:
         return
     for section in image.sections:
         if section.flags & SHF_EXECINSTR and section.type != SHT_NOBITS and section.size_bytes:
-            yield CodeSection(section.name, section.vaddr, section.size_bytes, partial(image.contents, section))
+            read = partial(_read, image, section)
+            yield CodeSection(section.name, section.vaddr, section.size_bytes, read)
+
+
+def _read(image: Image, section: Section) -> memoryview:
+    return image.unkept(section, _KEPT_CODE_BYTES)[:]
 
 
 def find_branches(image: AnyImage, call_targets: U64, jump_targets: U64) -> Branches:

@@ -32,7 +32,7 @@ from linkpass.linked import Linked
 
 _Name = tuple[I64, U64, U64, bool]
 NONE, SEVERAL = -1, -2  # in place of a member
-_ROWS = 1 << 20  # that are joined together
+_ROWS = 1 << 16  # that are joined together
 _DECLARED, _NAMED, _KIN = range(3)  # how sure a candidate is
 _BUILTIN = "__builtin_"  # gcc's declarations: __builtin_memcpy is memcpy
 

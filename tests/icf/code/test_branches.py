@@ -11,7 +11,7 @@ import pytest
 
 from icf.code import _branches
 from icf.code.branch_kinds import CALL, CONDITIONAL_JUMP, JUMP
-from icf.code.branches import find_branches
+from icf.code.branches import executable_sections, find_branches
 from icf.elf.image import Image
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR, SHT_PROGBITS
 from icf.errors import FormatError
@@ -19,6 +19,7 @@ from tests.support.builds import uncompiled
 from tests.support.code_oracle import Insn, instructions, static_program
 from tests.support.dwarf_programs import build
 from tests.support.elf import Elf, Part
+from tests.support.paths import ROOT
 
 PURE = uncompiled(_branches)
 Row = tuple[int, int, int]
@@ -224,3 +225,14 @@ def test_static_programs(arch: str) -> None:
     path: Path = static_program(arch)
     with Image.open(path) as image:
         assert check_all_found(image) > 3000
+
+
+def test_long_code_is_read_for_each_scan_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large program has no memory for it beside its debug information."""
+    with Image.open(ROOT / "testdata" / "shop" / "shop.lld") as image:
+        kept = [each.code for each in executable_sections(image)]
+        monkeypatch.setattr("icf.code.branches._KEPT_CODE_BYTES", 0)
+        read = [each.code for each in executable_sections(image)]
+    assert read == kept and len(read) > 1
+    assert len({id(each.obj) for each in kept}) == 1  # the memory of the file
+    assert all(type(each.obj) is bytes for each in read)
