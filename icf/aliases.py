@@ -80,7 +80,7 @@ def is_abstract(linkage: str) -> bool:
     )
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def kin(name: str) -> str:
     """Return the kin of a name: a text that is equal for all variants and clones of one function.
 

@@ -16,6 +16,7 @@ from tests.fuzz.limits import many
 from tests.support.paths import ROOT
 from tests.support.symcaches import packed
 from unwind.symcache.builder.build import build_sections
+from unwind.symcache.format.container import SectionBytes
 from unwind.symcache.reader.many import frames_many
 
 SHOP = ROOT / "testdata/shop/shop.gold"
@@ -25,7 +26,7 @@ EDGES = [value.to_bytes(8, "little") for value in (0, 1, 2**31, 2**32 - 1, 2**32
 
 
 @cache
-def original() -> dict[str, bytes | bytearray]:
+def original() -> dict[str, SectionBytes]:
     with Image.open(SHOP) as image:
         return build_sections(image)
 
@@ -50,7 +51,7 @@ def mutated(rng: random.Random, data: bytes) -> bytes:
     return bytes(out if rng.random() < 0.95 else out[: rng.randrange(len(out) + 1)])
 
 
-def exercise(sections: dict[str, bytes | bytearray], vaddrs: list[int]) -> int:
+def exercise(sections: dict[str, SectionBytes], vaddrs: list[int]) -> int:
     """Ask all kinds of questions; how many were refused."""
     refused = 0
     try:
@@ -129,7 +130,7 @@ def test_hostile_records() -> None:
 class _Damaged(Image):
     """An image some of whose sections read otherwise."""
 
-    replaced: dict[str, bytes | bytearray]
+    replaced: dict[str, SectionBytes]
 
     def contents(self, section: object) -> memoryview:
         name = section if isinstance(section, str) else section.name  # type: ignore[attr-defined]

@@ -11,14 +11,14 @@ from icf.elf.image import Image
 from tests.support.toolchain import tool
 from unwind.program.frame import Frame
 from unwind.symcache.builder.build import build_sections
-from unwind.symcache.format.container import COMPLETE, Container, Head, Identity, pack
+from unwind.symcache.format.container import COMPLETE, Container, Head, Identity, SectionBytes, pack
 from unwind.symcache.reader.many import frames_many
 from unwind.symcache.reader.symcache import SymCache
 
 HEAD = Head(Identity(2, bytes(20)), bytes(16), 62, COMPLETE)
 
 
-def packed(sections: Mapping[str, bytes | bytearray], *, is_complete: bool = True) -> SymCache:
+def packed(sections: Mapping[str, SectionBytes], *, is_complete: bool = True) -> SymCache:
     """The cache of some sections."""
     head = HEAD if is_complete else HEAD._replace(flags=0)
     return SymCache(Container(memoryview(b"".join(pack(head, sections, {}))), "cache"))

@@ -25,11 +25,12 @@ from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.payloads import encode_payloads
 from unwind.symcache.builder.sections import make_sections, number_members
 from unwind.symcache.builder.selfcheck import check_sections
+from unwind.symcache.format.container import SectionBytes
 
 
 def build_sections(
     image: Image, wanted: Collection[int] | None = None, classes: list[FoldClass] | None = None
-) -> dict[str, bytes | bytearray]:
+) -> dict[str, SectionBytes]:
     """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses.
 
     `classes`: the fold classes of the image; None: those of its tables.

@@ -36,6 +36,11 @@ class Encoded:
         self._pieces.append(piece)
         self._left.append(len(claims))
 
+    @property
+    def size_bytes(self) -> int:
+        """All bytes of the payloads that were not taken."""
+        return sum(map(len, self._pieces))
+
     def take(self, claim: int) -> memoryview:
         """Return the payload of a claim, which is gone then; empty if it has none."""
         piece = self._piece[claim]

@@ -23,6 +23,7 @@ from unwind.symcache.format.records import NAME_COUNT
 _SYMBOL, _TEXT = (np.uint64(kind << STRING_KIND) for kind in (8, 9))  # kinds of references besides those of kernels
 _OFFSET = (1 << STRING_KIND) - 1
 _EMPTY = hash_table(memoryview(b"\0"), np.zeros(1, np.uint64))[0]
+_TOGETHER = 1 << 14  # names that are compressed together
 _LEVEL = 1  # of compression: 6 needs three times as long for a fifth less
 
 
@@ -35,7 +36,7 @@ class Names:
         self._texts, self._symbol_names = bytearray(b"\0"), bytearray(b"\0")  # each with its NUL
         self._known: list[tuple[U64, U32]] = []  # hashes, ascending, and the numbers; each half as long or less
         self._pending = [b""]
-        self._blocks, self._block_ends = bytearray(), array("Q", [0])
+        self._blocks: list[bytes] = []  # a bytearray that grows is copied, and both copies take memory
         self._checksums = array("I", [0])
 
     @property
@@ -46,12 +47,14 @@ class Names:
         """Return the CRC-32 of each name."""
         return np.array(self._checksums, np.uint32)
 
-    def blocks(self) -> tuple[bytearray, U64]:
+    def blocks(self) -> tuple[bytes, U64]:
         """Return all names as `names` has them, and where each block begins; none may be numbered afterwards."""
         if self._pending:
             self._pack(self._pending)
             self._pending = []
-        return self._blocks, np.array(self._block_ends, np.uint64)
+        blocks = b"".join(self._blocks), np.cumsum([0, *map(len, self._blocks)], dtype=np.uint64)
+        self._blocks.clear()
+        return blocks
 
     def forget_sources(self) -> None:
         """Free what names were read from; none may be numbered afterwards."""
@@ -97,7 +100,9 @@ class Names:
         new = new[np.lexsort((first[new], -used))]
         numbers[new] = np.arange(self.count, self.count + len(new), dtype=np.uint32)
         own = len(known)
-        self._add([known[row] if row < own else self._name(int(distinct[row])) for row in first[new].tolist()])
+        for at in range(0, len(new), _TOGETHER):
+            rows = first[new[at : at + _TOGETHER]].tolist()
+            self._add([known[row] if row < own else self._name(int(distinct[row])) for row in rows])
         self._remember(hashes[is_new], numbers[is_new])
         return numbers[of_hash][back.reshape(-1)]
 
@@ -130,9 +135,7 @@ class Names:
             return
         self._known.append((hashes, numbers))
         while len(self._known) > 1 and 2 * len(self._known[-1][0]) > len(self._known[-2][0]):
-            (first, their), (second, other) = self._known[-2:]
-            order = np.argsort(merged := np.concatenate([first, second]), kind="stable")
-            self._known[-2:] = [(merged[order], np.concatenate([their, other])[order])]
+            self._known[-2:] = [_merged(*self._known[-2:])]
 
     def _add(self, names: list[bytes]) -> None:
         self._checksums.extend(map(zlib.crc32, names))
@@ -143,5 +146,15 @@ class Names:
         del self._pending[:whole]
 
     def _pack(self, names: list[bytes]) -> None:
-        self._blocks += zlib.compress(b"\0".join([*names, b""]), _LEVEL)
-        self._block_ends.append(len(self._blocks))
+        self._blocks.append(zlib.compress(b"\0".join([*names, b""]), _LEVEL))
+
+
+def _merged(first: tuple[U64, U32], second: tuple[U64, U32]) -> tuple[U64, U32]:
+    """Return the hashes of both, ascending, and their numbers; a sort would take three times the memory."""
+    at = np.searchsorted(first[0], second[0]) + np.arange(len(second[0]))
+    is_first = np.ones(len(first[0]) + len(second[0]), np.bool_)
+    is_first[at] = False
+    hashes, numbers = np.empty(len(is_first), np.uint64), np.empty(len(is_first), np.uint32)
+    for merged, one, other in ((hashes, first[0], second[0]), (numbers, first[1], second[1])):
+        merged[is_first], merged[at] = one, other
+    return hashes, numbers

@@ -11,6 +11,7 @@ from icf.dwarf.inlines import InlineScan, TreeFunctions
 from icf.dwarf.runs import thread_count
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from icf.heap import trim_heap
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.encoded import Encoded
@@ -24,6 +25,8 @@ from unwind.symcache.builder.trees import Trees
 from unwind.symcache.builder.twins import find_twins
 
 _REPEAT_FACTOR = 4
+_GROUPS_TO_TRIM = 4
+_NO_ROWS = np.empty(0, np.int64)
 
 
 def encode_payloads(
@@ -37,8 +40,10 @@ def encode_payloads(
     claims = claims._replace(function=np.minimum(claims.function, described), lost=np.minimum(claims.lost, described))
     best, paths = np.zeros(len(described), np.uint64), Paths()
     source = Source(image, debug, scan.functions, bodies, claims, described, paths, best)
-    for group in each_group(source):
+    for number, group in enumerate(each_group(source), 1):
         _encode_group(debug, bodies, names, group, encoded)
+        if debug.is_large and not number % _GROUPS_TO_TRIM:
+            trim_heap()
     encoded.files = paths.paths
     return encoded
 
@@ -60,7 +65,10 @@ def _encode_group(debug: DebugInfo, bodies: Bodies, names: Names, group: Group, 
         for found, column_counts in pool.map(job.run, jobs):
             payloads += found
             encoded.column_bytes += sum(column_counts)
-    encoded.add([row for rows in jobs for row in all_rows[rows].tolist()], payloads)
+    rows = np.concatenate([_NO_ROWS, *jobs])
+    for is_merged in (False, True):  # members of merged bodies are taken late: the pieces of others are free before
+        part = np.flatnonzero(claims.is_merged[rows] == is_merged)
+        encoded.add(all_rows[rows[part]].tolist(), [payloads[i] for i in part.tolist()])
 
 
 def _affordable(functions: TreeFunctions, function: I64) -> I64:

@@ -26,9 +26,10 @@ from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.paths import Paths
 from unwind.symcache.builder.sections import make_sections, number_members
 from unwind.symcache.builder.selfcheck import check_sections
+from unwind.symcache.format.container import SectionBytes
 
 
-def build_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, bytes | bytearray]:
+def build_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, SectionBytes]:
     """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses.
 
     Without a PDB there are no bodies.

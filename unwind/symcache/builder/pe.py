@@ -10,9 +10,10 @@ from icf.pe.sidetable import side_table_path
 from icf.tables.icftable import parse_icf
 from icf.tables.of_pe import find_side_table
 from unwind.symcache.builder import build, pdb
+from unwind.symcache.format.container import SectionBytes
 
 
-def build_pe_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, bytes | bytearray]:
+def build_pe_sections(image: PeImage, wanted: Collection[int] | None = None) -> dict[str, SectionBytes]:
     """Return the sections that `SymCache` reads; with `wanted` only the bodies that hold these addresses."""
     if image.dwarf is None:
         return pdb.build_sections(image, wanted)

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from icf.errors import FormatError
+from unwind.symcache.format.container import SectionBytes
 from unwind.symcache.format.records import META
 from unwind.symcache.reader import columns as col
 from unwind.symcache.reader._decode import check_records
 
 
-def check_sections(sections: Mapping[str, bytes | bytearray], path: str) -> None:
+def check_sections(sections: Mapping[str, SectionBytes], path: str) -> None:
     """Raise FormatError if `SymCache` refuses a record of these sections."""
     _, width, entry_count, name_count, *_ = META.unpack(sections["meta"])
     starts = np.frombuffer(sections["starts"], np.dtype(f"u{width}")).astype(np.uint64)

@@ -51,6 +51,7 @@ VERSION = 7
 COMPLETE = 1  # a flag: the file covers all of the image, so the image lacks what the file lacks
 STALE_TABLES = 2  # a flag: the image has call-site tables of other code, which are left out
 BLOCK_BYTES = 1 << 14
+SectionBytes = bytes | bytearray | memoryview
 _MAGIC = b"ICFSYMC\0"
 _HEAD = Struct("<8s4IQ2I16sBB62s2I")
 _SECTION = Struct("<8s2Q")
@@ -239,7 +240,7 @@ class Container:
 
 
 def pack(
-    head: Head, sections: Mapping[str, bytes | bytearray | memoryview], origin: Mapping[str, Any] | None = None
+    head: Head, sections: Mapping[str, SectionBytes], origin: Mapping[str, Any] | None = None
 ) -> Iterator[bytes | memoryview]:
     """Yield the pieces of a file, in order. Names are ASCII of 8 bytes at most, contents contiguous."""
     import json

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from icf.filedigest import stamp_of
 from icf.log import progress
 from unwind.symcache.format import container
-from unwind.symcache.format.container import Container, Head, pack
+from unwind.symcache.format.container import Container, Head, SectionBytes, pack
 from unwind.symcache.format.identity import Recognized
 from unwind.symcache.format.sources import SECTION, Sought, Sources
 from unwind.symcache.store.folder import ChangedError, Folder, again_if_changed
@@ -29,7 +29,7 @@ class Made(NamedTuple):
 
     recognized: Recognized
     head: Head
-    sections: dict[str, bytes | bytearray]
+    sections: dict[str, SectionBytes]
     origin: dict[str, str]
 
     @property
