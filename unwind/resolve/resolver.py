@@ -98,8 +98,7 @@ class Resolver:
                 answers = self._walk.answers(stack)
             if answers is None:
                 answers = self._marked(stack, vptrs, known_exact)
-            self._remember(len(stack))
-            self._stacks[key] = answers
+            self._remember(key, answers)
         return answers
 
     def steps(self, addresses: Addresses, vptrs: Vptrs = (), exact: Exact = ()) -> list[Step]:
@@ -204,11 +203,15 @@ class Resolver:
             is_outwards = self.places.of(mark.address, is_exact or idx == 0).is_trampoline
         return tuple(marked)
 
-    def _remember(self, address_count: int) -> None:
-        self._address_count += address_count
-        if self._address_count > self._address_limit:
-            self._stacks.clear()
-            self._address_count = address_count
+    def _remember(self, key: Addresses | tuple[Addresses, Vptrs, Exact], answers: Answers) -> None:
+        """Keep the answers for a stack, unless it has more addresses than all that are kept may have."""
+        count, limit = len(answers), self._address_limit
+        if count <= limit:
+            self._address_count += count
+            if self._address_count > limit:
+                self._stacks.clear()
+                self._address_count = count
+            self._stacks[key] = answers
 
     def _sweep_back(self, steps: Sequence[Step]) -> Answers:
         """Return the answers for a stack in which some frame restricts its caller."""
