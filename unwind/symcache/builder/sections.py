@@ -39,7 +39,7 @@ def number_members(claims: Claims, names: Names, body_count: int) -> Members:
 
 
 class _Entries(NamedTuple):
-    """By start."""
+    """By start; none overlaps another."""
 
     start: U64
     size_bytes: U64
@@ -111,7 +111,7 @@ def make_sections(
     """
     entries = _entries(bodies, nowhere)
     base = int(entries.start[0]) if len(entries.start) else 0
-    is_wide = len(entries.start) > 0 and int((entries.start + entries.size_bytes).max()) - base >= 1 << 32
+    is_wide = len(entries.start) > 0 and int(entries.start[-1]) + int(entries.size_bytes[-1]) - base >= 1 << 32
     width: type[np.unsignedinteger] = np.uint64 if is_wide else np.uint32
     entry_of = np.full(len(bodies.start), -1, np.int64)
     rows = np.flatnonzero(entries.is_first & (entries.body >= 0))

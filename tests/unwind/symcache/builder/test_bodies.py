@@ -64,3 +64,11 @@ def test_bulk_look_ups_find_what_single_ones_find(tmp_path: Path) -> None:
         cache.find(vaddr) for vaddr in vaddrs
     ]
     assert [entry >= 0 for entry in entries] == [False, True, True, True, False, False, False]
+
+
+def test_a_partial_cache_spans_all_addresses(tmp_path: Path) -> None:
+    path = library(tmp_path, "1")
+    (first,) = cache_of(path).addresses("f0")
+    cache = cache_of(path, [first, first + 5, 2**64 - 1])
+    found = [cache.find(vaddr) for vaddr in (first, first + 5, 2**64 - 1)]
+    assert [each and (each.start, each.members[0].name) for each in found] == [(first, "f0"), (first + 5, "f5"), None]
