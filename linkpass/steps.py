@@ -15,7 +15,6 @@ from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.elf.types import SHT_RELA
 from icf.errors import IcfError
-from icf.heap import trim_heap
 from icf.linkers import KeptSymbols
 from icf.model import ImageFlag
 from icf.vtables.layout import Vtables
@@ -76,8 +75,7 @@ def write_tables(
     target = image if outputs.debug is None else image.debug
     found = _find_tables(image, scanning, report, objects, annotations, apart=target is not image.debug)
     linked, tables = found.linked, found.tables
-    if linked.debug.is_large:
-        trim_heap()
+    linked.debug.trim_heap()
     problems = check_tables(image, tables.icf, tables.calls, tables.virtual_calls, found.by_register)
     if problems:  # an error of this program: every record was made from the code
         raise IcfError(f"{image.path}: tables do not fit the code: {problems[0]} (and {len(problems) - 1} more)")
@@ -133,21 +131,20 @@ def _find_tables(
     complete_objects, by_object = _complete_objects(image, reported, objects), _slots_by_object(image, vtables, objects)
     # waits for the scan, which began before this
     linked = Linked.read(image, reported, scanning)
-    trim = trim_heap if linked.debug.is_large else lambda: None
-    trim()
+    linked.debug.trim_heap()
     if not len(linked.bodies.start) and is_stripped(image):
         raise IcfError(f"{image.path}: is stripped: it has no symbols and no debug information", hint=STRIPPED_HINT)
     # waits for pointer jumps, which a thread may still be finding
     collected = collect(linked, objects, annotations)
     linked.finder.forget()
-    trim()
+    linked.debug.trim_heap()
     marks = find_marks(linked, collected, vtables, complete_objects)
     virtual = find_virtual(linked, vtables, collected.reach, find_slots(linked, vtables, by_object))
-    trim()
+    linked.debug.trim_heap()
     objects_of_calls = find_object_types(linked, vtables, collected.reach.pointers, marks, virtual)
     compilers = find_compilers(linked)
     image_flags = ImageFlag.MERGED_BY_COMPILER if compilers else ImageFlag.NONE
-    trim()
+    linked.debug.trim_heap()
     return _Found(
         linked,
         build_tables(

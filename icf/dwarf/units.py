@@ -22,6 +22,7 @@ from icf.dwarf._scan import scan
 from icf.dwarf._unit_headers import unit_headers
 from icf.elf.image import Image
 from icf.errors import FormatError
+from icf.heap import trim_heap
 from icf.sets import distinct
 from icf.string_kinds import IN_INFO, IN_LINE_STR, IN_SPLIT_STR, IN_STR, IN_SUP_STR, STRING_KIND
 from icf.strings import hash_table, share_too_much, string_parts, texts
@@ -106,6 +107,11 @@ class DebugInfo:
     _parts_at_hand: dict[int, tuple[int, int, memoryview]] = field(default_factory=dict)
     _held_parts: dict[int, tuple[int, int, memoryview]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)  # a line for each file of debug information that was not read
+
+    def trim_heap(self) -> None:
+        """Return free memory to the system, if so much is read that it matters."""
+        if self.is_large:
+            trim_heap()
 
     def read_unit_dies(self) -> None:
         """Fill the columns of `units` that come from the units' own DIEs."""

@@ -29,8 +29,9 @@ class ParquetWriter:
         from unwind.arrow.sink import GROUP_ROWS, ParquetPieces
 
         self._frames, self._pieces = FrameTable(with_lines=with_lines), ParquetPieces(SCHEMA)
+        self._group_rows = GROUP_ROWS
         self._waiting: list[Resolved] = []
-        self._frame_count, self._group_rows = 0, GROUP_ROWS  # frames that wait
+        self._frame_count = 0  # of those that wait
 
     def write(self, resolved: Resolved) -> bytes:
         """Keep a sample; return what can be written."""

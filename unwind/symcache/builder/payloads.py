@@ -11,7 +11,6 @@ from icf.dwarf.inlines import InlineScan, TreeFunctions
 from icf.dwarf.runs import thread_count
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
-from icf.heap import trim_heap
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.encoded import Encoded
@@ -42,8 +41,8 @@ def encode_payloads(
     source = Source(image, debug, scan.functions, bodies, claims, described, paths, best)
     for number, group in enumerate(each_group(source), 1):
         _encode_group(debug, bodies, names, group, encoded)
-        if debug.is_large and not number % _GROUPS_TO_TRIM:
-            trim_heap()
+        if not number % _GROUPS_TO_TRIM:
+            debug.trim_heap()
     encoded.files = paths.paths
     return encoded
 
