@@ -41,6 +41,7 @@ from icf.model import (
     VtableSlot,
 )
 from icf.sets import distinct
+from icf.strings import string_parts, texts
 
 _CLASS_FLAGS = tuple(map(ClassFlag, range(2 * max(ClassFlag))))  # by number: the enum's own look-up takes long
 _MEMBER_FLAGS = tuple(map(MemberFlag, range(2 * max(MemberFlag))))
@@ -90,6 +91,17 @@ class IcfColumns(NamedTuple):
         is_own = name_offset < pool_size_bytes
         name = string_at(self.pool, name_offset) if is_own else string_at(self.debug_str, name_offset - pool_size_bytes)
         return (name or b"").decode("utf-8", "surrogateescape")
+
+    def names(self, name_offsets: U64) -> list[str]:
+        """Return the names at these offsets of the name space; those of `.debug_str` are read together."""
+        offsets, back = np.unique(name_offsets, return_inverse=True)
+        own = int(np.searchsorted(offsets, len(self.pool)))
+        found = texts(bytes(self.pool), offsets[:own])
+        debug_str = self.debug_str if isinstance(self.debug_str, Contents) else Contents(memoryview(self.debug_str))
+        for _, buffer, starts in string_parts(debug_str, offsets[own:] - np.uint64(len(self.pool))):
+            found += texts(buffer, starts)
+        names = [text.decode("utf-8", "surrogateescape") for text in found]
+        return [names[row] for row in back.tolist()]
 
 
 class IcfTable:
@@ -171,20 +183,16 @@ class IcfTable:
 
     def _members(self) -> list[Member]:
         """Return the members of all rows: a tenth of the time of one after the other."""
-        columns, pool = self.columns, bytes(self.columns.pool)
-
-        def name(offset: int) -> str:
-            if offset >= len(pool):
-                return columns.name(offset)
-            return pool[offset : pool.find(0, offset)].decode("utf-8", "surrogateescape")
-
+        columns = self.columns
         aliases: dict[int, tuple[str, ...]] = {}
-        for row, offset in zip(self._alias_member, columns.alias_name.tolist(), strict=True):
-            aliases[row] = (*aliases.get(row, ()), name(offset))
-        rows = zip(columns.member_name.tolist(), self.member_die.tolist(), self.member_flags.tolist(), strict=True)
+        for row, alias in zip(self._alias_member, columns.names(columns.alias_name), strict=True):
+            aliases[row] = (*aliases.get(row, ()), alias)
+        rows = zip(
+            columns.names(columns.member_name), self.member_die.tolist(), self.member_flags.tolist(), strict=True
+        )
         return [
-            Member(name(offset), DieOffset(die), _MEMBER_FLAGS[flags], aliases.get(row, ()))
-            for row, (offset, die, flags) in enumerate(rows)
+            Member(name, DieOffset(die), _MEMBER_FLAGS[flags], aliases.get(row, ()))
+            for row, (name, die, flags) in enumerate(rows)
         ]
 
     @cached_property
