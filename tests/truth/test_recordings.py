@@ -17,6 +17,7 @@ from tests.truth.shares import Functions, Sampled, Shares, differences, tail
 from tests.truth.symbols import read_functions
 
 SOURCE = """
+#include <ctime>
 volatile unsigned long sum;
 struct Order {}; struct Payment {}; struct User {};
 template <class T> __attribute__((noinline)) void spin(unsigned long n) {
@@ -31,7 +32,7 @@ __attribute__((noinline)) void orders(unsigned long n) { visit<Order>(2, n); sum
 __attribute__((noinline)) void payments(unsigned long n) { visit<Payment>(3, 2 * n); sum--; }
 void users(unsigned long n) { visit<User>(1, n); sum += 3; }
 int main(int count, char **) {
-  for (int i = 0; i < 40; i++) { orders(2000000); payments(2000000); if (count > 5) users(2000000); }
+  while (clock() < CLOCKS_PER_SEC / 3) { orders(2000000); payments(2000000); if (count > 5) users(2000000); }
 }
 """
 

@@ -22,6 +22,7 @@ from unwind.samples.recording import Losses, RecordedFrame, Sample
 CALLS = """
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <string>
 #include <unistd.h>
@@ -46,12 +47,15 @@ int compare(const void *a, const void *b) { return *(const int *)a - *(const int
   qsort(numbers.data(), numbers.size(), sizeof(int), compare);
   return numbers[17];
 }
-void on_signal(int) { for (int i = 0; i < 4; i++) leaf(i); }
+void on_signal(int) { for (int i = 0; i < 8; i++) leaf(i); }
 int main() {
   signal(SIGUSR1, on_signal);
   Deep deep; Tree tree;
   Base *both[] = {&deep, &tree};
-  for (int i = 0; i < 700; i++) { sink += both[i & 1]->run(i % 7 + 3) + sorted(); kill(getpid(), SIGUSR1); }
+  for (int i = 0; clock() < CLOCKS_PER_SEC / 3; i++) {  // so that fast machines have as many samples
+    sink += both[i & 1]->run(i % 7 + 3) + sorted();
+    kill(getpid(), SIGUSR1);
+  }
   _exit(0);
 }
 """
