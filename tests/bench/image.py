@@ -61,6 +61,8 @@ def _stack_lines(image: Path, work: Path) -> list[str]:
 
 def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: int) -> Figures:
     """Stacks a second without start-up, of the command (the difference between many stacks and one) and inside."""
+    if not (work / "passed").exists():  # the part "pass" is not wanted
+        run([*command, "pass", str(image), "-o", str(work / "passed")])
     lines = _stack_lines(image, work)
     if not lines:
         return {}
