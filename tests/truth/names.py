@@ -13,6 +13,7 @@ from functools import cache
 
 import pycxxfilt
 
+_ARGUMENTS = re.compile(r"<[^<>]*>")
 CLONE = re.compile(r"\.(part|cold|constprop|isra|lto_priv|llvm|__uniq)(\.\d+)*|(\.\d+)+$")
 
 
@@ -55,12 +56,20 @@ def _const_last(argument: str) -> str:
     return f"{argument.removeprefix('const ')} const" if argument.startswith("const ") else argument
 
 
+def _is_short(name: str) -> bool:
+    """Whether a name has no scope and no parameters; its template arguments may have some."""
+    rest = name
+    while (less := _ARGUMENTS.sub("", rest)) != rest:
+        rest = less
+    return "(" not in rest and "::" not in rest
+
+
 def is_same(name: str, names: Iterable[str]) -> bool:
     """Whether `name` means one of `names`."""
     names = tuple(names)
     if name in names or plain_name(name) in {plain_name(true_name) for true_name in names}:
         return True
-    if name.startswith("_Z") or "(" in name or "::" in name:
+    if name.startswith("_Z") or not _is_short(name):
         return False
     word, arguments = identifier(name)  # defaulted template arguments are not in DWARF's names
     found = (identifier(true_name) for true_name in names)
