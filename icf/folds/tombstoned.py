@@ -13,7 +13,7 @@ import numpy as np
 
 from icf.aliases import base_name, kin
 from icf.columns import I64, U64, Mask
-from icf.demangle import demangle
+from icf.demangle import short_name
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
@@ -173,9 +173,9 @@ def _described_names(member: FoldMember) -> list[str]:
     base = base_name(member.name)
     if not member.files or kin(base) != base:
         return [member.name]
-    text = demangle(base).replace("(anonymous namespace)", "")
-    plain = text.partition("(")[0].rpartition("::")[2] if base.startswith("_Z") and "<" not in text else base
-    return [base] if plain == base else [base, plain]
+    plain = short_name(base)
+    # gcc leaves out defaulted template arguments, so an instance may have the name of another function's
+    return [base] if plain == base or "<" in plain else [base, plain]
 
 
 def is_unfolded(name: str) -> bool:

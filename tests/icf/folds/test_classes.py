@@ -177,6 +177,25 @@ def test_static_functions_of_one_name_are_as_many_members_as_files(toolchain: To
     assert len({member.die for member in fold.members}) == 2
 
 
+BASKET = """
+    template <class T> struct Basket { T item; NOINLINE int weigh(int n) { count(n); return total * 3 + n; } };
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_LLD_ALONE], ids=str)
+def test_members_of_a_template_over_a_local_type_have_their_dies(toolchain: Toolchain, tmp_path: Path) -> None:
+    """gcc gives them no linkage name, and lld no address once they are folded."""
+    sources = {
+        "pear.cpp": MARKET + BASKET + "struct Pear { int id; }; int pear(int n) { return Basket<Pear>().weigh(n); }",
+        "main.cpp": MARKET + BASKET + "int pear(int n); namespace { struct Apple { int id; }; }"
+        "int main(int c, char **) { return pear(c) + Basket<Apple>().weigh(c + 1); }",
+        "base.cpp": BASE,
+    }
+    (fold,) = find(build(tmp_path, toolchain, sources))
+    assert len(fold.members) == len({member.die for member in fold.members}) == 2
+    assert all(member.dies for member in fold.members)
+
+
 SPLIT = """
     NOINLINE int apples(int n) { if (__builtin_expect(n > 99, 0)) { count(n); leave(n); } return total * 3; }
     NOINLINE int pears(int n) { if (__builtin_expect(n > 99, 0)) { count(n); leave(n); } return total * 3; }
