@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from icf.folds.members import Group, Named, ReportedFunction, group_dies, match
 from icf.folds.original import lost_addresses
 from icf.folds.plain import Plain, find_alone, find_plain
 from icf.folds.reported import Reported
-from icf.folds.tombstoned import Tombstoned, is_unfolded
+from icf.folds.tombstoned import Lacking, Tombstoned, is_unfolded
 from icf.linkers import KeptSymbols
 from icf.sets import difference, distinct, distinct_pairs, is_in, union
 
@@ -80,11 +81,28 @@ class FoldFinder:
         folds = [fold for fold in folds if len(fold.members) > 1]
         if self._tombstoned is not None and self._tombstoned.has_any:
             self._tombstoned.describe(
-                [(member, fold.end - fold.vaddr) for fold in folds for member in fold.members.may_lack_dies()]
+                [
+                    Lacking(member, fold.vaddr, fold.end - fold.vaddr)
+                    for fold in folds
+                    for member in fold.members.may_lack_dies()
+                ],
+                self._free_dies({fold.vaddr: fold.members for fold in folds}),
             )
             rows = [row for fold in folds for row in fold.members.rows_without_die()]
             self._tombstoned.describe_rows(self._rows, np.array(sorted(rows), np.int64), self.image.symbols)
         return folds
+
+    def _free_dies(self, members_at: dict[int, Members]) -> Callable[[int], frozenset[int]]:
+        """Return a function that finds the DIEs at a merged body that no member has."""
+
+        @cache
+        def free_at(vaddr: int) -> frozenset[int]:
+            assert self.functions is not None
+            members = members_at[vaddr]
+            here = frozenset(self.functions.die[self.bodies.dwarf_at(vaddr)].tolist())
+            return here.difference(*map(members.dies_of, range(len(members)))) if here else here
+
+        return free_at
 
     def forget(self) -> None:
         """Drop what was read to find the classes, after the calls have been collected too."""

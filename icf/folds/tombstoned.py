@@ -5,7 +5,8 @@ Their DIEs have names, by which a folded symbol finds its DIE.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -42,6 +43,14 @@ class _Names(NamedTuple):
     linkage: U64  # string reference
 
 
+class Lacking(NamedTuple):
+    """A member that may have more DIEs than those at its body."""
+
+    member: FoldMember
+    vaddr: int  # of the body
+    size_bytes: int
+
+
 class Tombstoned:
     """Finds functions by name, whatever their address."""
 
@@ -55,29 +64,35 @@ class Tombstoned:
         """Whether an address of a function is tombstoned."""
         return len(self._bodies.dwarf_rows) != len(self._functions.die)
 
-    def describe(self, members: Sequence[tuple[FoldMember, int]]) -> None:
-        """Add to members (each with the size of its body) the DIEs of their name whose addresses are tombstoned.
+    def describe(self, members: Sequence[Lacking], free_at: Callable[[int], Collection[int]]) -> None:
+        """Add to members the DIEs of their name whose addresses are tombstoned.
 
         A member without a DIE gets all DIEs of its name, if these are one function. A clone (foo.isra.0) is described
-        under
-        the name of its function, a local function by gcc under its plain name: each source file has one, which has to
-        be the only one of the name and of the size of the body in its unit.
+        under the name of its function, a local function by gcc under its plain name: each source file has one, which
+        has to be the only one of the name and of the size of the body in its unit. It may also be a DIE at the body
+        that no member has: `free_at` returns those. What two members could have is neither's.
         """
         if not members:
             return
         found: list[tuple[FoldMember, str, list[int]]] = []
-        names = [_described_names(member) for member, _ in members]
+        of_files: list[tuple[Lacking, str, list[int]]] = []
+        names = [_described_names(lacking.member) for lacking in members]
         rows_of = self._lost_rows({name for own in names for name in own})
         _, dies, roots, external, _ = (column.tolist() for column in self._by_name)
-        for (member, size_bytes), own in zip(members, names, strict=True):
+        for lacking, own in zip(members, names, strict=True):
+            member = lacking.member
             rows = rows_of[own[0]]
             are_external = all(external[row] for row in rows)
-            if own[0] != member.name:
-                found += [(member, name, self._of_files(member, size_bytes, rows_of[name])) for name in own]
-            elif rows and not member.dies and (are_external or len({roots[row] for row in rows}) == 1):
-                found.append((member, member.name, [dies[row] for row in rows]))
-            elif not rows or not are_external:
-                found += [(member, name, self._of_files(member, size_bytes, rows_of[name])) for name in own]
+            if own[0] == member.name and rows:
+                lost = [dies[row] for row in rows]
+                is_one = are_external or (len({roots[row] for row in rows}) == 1 and self._may_be_of(member, lost))
+                if not member.dies and is_one:
+                    found.append((member, member.name, lost))
+                    continue
+                if are_external:
+                    continue
+            of_files += [(lacking, name, self._of_files(lacking, rows_of[name])) for name in own]
+        found += self._certain(of_files, free_at)
         self._identities.of({die for _, _, own in found for die in own})  # together
         for member, name, mine in found:
             described = self._identities.of(mine)
@@ -85,6 +100,19 @@ class Tombstoned:
                 member.dies = [*member.dies, *mine]
                 member.roots = {*member.roots, *mine, *(known.root for known in described)}
                 member.linkage = described[0].linkage
+
+    def _certain(
+        self, claims: Sequence[tuple[Lacking, str, list[int]]], free_at: Callable[[int], Collection[int]]
+    ) -> Iterator[tuple[FoldMember, str, list[int]]]:
+        """Yield members with the DIEs that can be no other member's, and whose own cannot be one at the body."""
+        counts = Counter(die for _, _, dies in claims for die in dies)
+        for lacking, name, dies in claims:
+            if dies:
+                free = sorted(free_at(lacking.vaddr))
+                described = zip(free, self._identities.of(free), strict=True)
+                rivals = self._identities.files_of([die for die, of in described if (of.linkage or of.name) == name])
+                mine = [die for die in dies if counts[die] == 1 and not rivals & self._identities.files_of([die])]
+                yield lacking.member, name, mine
 
     def describe_rows(self, table: PlainRows, rows: I64, symbols: Symbols) -> None:
         """Add to members with external linkage, which are rows without a DIE, the tombstoned DIEs of their names.
@@ -122,18 +150,24 @@ class Tombstoned:
         lost = alive_before[start] == alive_before[end]
         return owner[lost], rows[lost]
 
-    def _of_files(self, member: FoldMember, size_bytes: int, rows: list[int]) -> list[int]:
+    def _of_files(self, lacking: Lacking, rows: list[int]) -> list[int]:
         """Return the DIE of each source file of a local function, where only one can be its own."""
+        member = lacking.member
         of_file: dict[str, list[int]] = {}
         if not rows:
             return []
         dies = self._by_name.die[rows]
         for die, own_size in zip(dies.tolist(), self._sizes_of(dies), strict=True):
-            if own_size in (size_bytes, 0):
+            if own_size in (lacking.size_bytes, 0):
                 for file in self._identities.files_of([die]):
                     of_file.setdefault(file, []).append(die)
         files = member.files - (self._identities.files_of(member.dies) if member.dies else frozenset())
         return [of_file[file][0] for file in sorted(files) if len(of_file.get(file, ())) == 1]
+
+    def _may_be_of(self, member: FoldMember, dies: list[int]) -> bool:
+        """Return whether a local function can be of the file that describes it."""
+        files = self._identities.files_of(dies)
+        return not member.files or not files or bool(member.files & files)
 
     def _sizes_of(self, dies: U64) -> list[int]:
         """Return the sizes of functions whose address is tombstoned, 0 if they have several parts."""

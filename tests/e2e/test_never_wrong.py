@@ -9,10 +9,11 @@ import pytest
 
 from icf.tables.callunit import Dialect
 from tests.e2e.program import Program, icf
-from tests.e2e.workshop import AARCH64, GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Workshop
+from tests.e2e.workshop import AARCH64, GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Toolchain, Workshop
 from tests.support.call_tables import compiler_table, install
 from tests.support.toolchain import run, tool
 
+GCC_LLD, GCC_LLD_ALONE = Toolchain("gcc", "lld", LLD.link_flags), Toolchain("gcc", "lld")
 INTERPRETER = """
     extern int total;
     int total;
@@ -352,6 +353,28 @@ def test_thunks_in_the_section_of_their_function_are_folded_with_it(workshop: Wo
     classes = json.loads(icf("dump", "--folds", "--json", program.folded))["classes"]
     named = [{member["linkage_name"] for member in each["members"]} for each in classes]
     assert {"_ZThn16_N4BothIiE5rightEi", "_ZThn16_N4BothIjE5rightEi"} in named
+
+
+SAME_NAMES = """
+    extern int total;
+    int total;
+    template <class T> struct Jar { T item; NOINLINE void open(int n) { SAMPLE(); total += n + item; } };
+    namespace {
+    struct Nut { Jar<int> jar; NOINLINE void crack(int n); };
+    struct Oat { Jar<unsigned> jar; NOINLINE void crack(int n); };
+    NOINLINE void Nut::crack(int n) { jar.open(n); ++total; }
+    NOINLINE void Oat::crack(int n) { jar.open(n); ++total; }
+    }
+    int main() { Nut nut{}; Oat oat{}; nut.crack(total + 1); ++total; oat.crack(total); ++total; return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GCC_LLD_ALONE, GCC_LLD, GCC_MOLD, LLD_ALONE], ids=str, indirect=True)
+def test_local_functions_of_one_name_in_a_file_are_not_mixed_up(workshop: Workshop) -> None:
+    """gcc gives them no linkage name: of two DIEs `crack` one is at the body, the other has no address any more."""
+    program = workshop.build_with_tables(SAME_NAMES)
+    assert len(program.merged()) >= 2
+    program.check()
 
 
 UNSIGNED = """

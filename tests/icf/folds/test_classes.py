@@ -196,6 +196,34 @@ def test_members_of_a_template_over_a_local_type_have_their_dies(toolchain: Tool
     assert all(member.dies for member in fold.members)
 
 
+CRACK = """
+    template <class T> struct Jar { int item; NOINLINE void open(int n) { count(n); total += n + item; } };
+    namespace {
+    struct Nut { Jar<Nut> jar; NOINLINE void crack(int n); };
+    struct Oat { Jar<Oat> jar; NOINLINE void crack(int n); };
+    NOINLINE void %s::crack(int n) { jar.open(n); jar.item += n; ++total; }
+    NOINLINE void %s::crack(int n) { jar.open(n); jar.item += n; ++total; }
+    }
+    int main(int c, char **) {
+        Nut nut{{c}}; Oat oat{{c}};
+        nut.crack(c); oat.crack(c + 1); nut.crack(c + 2); oat.crack(c + 4);
+        return nut.jar.item + oat.jar.item;
+    }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GCC_LLD, GCC_LLD_ALONE, LLD_ALONE], ids=str)
+@pytest.mark.parametrize("first", [("Nut", "Oat"), ("Oat", "Nut")], ids=" ".join)
+def test_a_die_describes_one_member(toolchain: Toolchain, first: tuple[str, str], tmp_path: Path) -> None:
+    """Of two DIEs `crack` one is at the body; the other has no address any more, and may be of either symbol."""
+    sources = {"main.cpp": MARKET + CRACK % first, "base.cpp": BASE}
+    folds = find(build(tmp_path, toolchain, sources))
+    assert len(folds) == 2
+    for fold in folds:
+        dies = [die for member in fold.members for die in member.dies]
+        assert len(dies) == len(set(dies))
+
+
 SPLIT = """
     NOINLINE int apples(int n) { if (__builtin_expect(n > 99, 0)) { count(n); leave(n); } return total * 3; }
     NOINLINE int pears(int n) { if (__builtin_expect(n > 99, 0)) { count(n); leave(n); } return total * 3; }
