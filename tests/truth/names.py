@@ -13,6 +13,8 @@ from functools import cache
 
 import pycxxfilt
 
+_CALL, _CALL_WORD = "operator()", "operator__call"  # not a parenthesis of parameters
+_AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?)*::")
 _ARGUMENTS = re.compile(r"<[^<>]*>")
 CLONE = re.compile(r"\.(part|cold|constprop|isra|lto_priv|llvm|__uniq)(\.\d+)*|(\.\d+)+$")
 
@@ -30,11 +32,13 @@ def plain_name(name: str) -> str:
 @cache
 def identifier(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a name, without scope and parameters, and its template arguments."""
-    text = plain_name(name).replace("(anonymous namespace)::", "")
+    text = plain_name(name).replace("(anonymous namespace)::", "").replace(_CALL, _CALL_WORD)
     depth, begin, arguments_begin = 0, 0, 0
     arguments: list[str] = []
     end = len(text)
-    for position, character in enumerate(text):
+    position = 0
+    while position < len(text):
+        character = text[position]
         if character == "<":
             depth += 1
             if depth == 1:
@@ -45,11 +49,27 @@ def identifier(name: str) -> tuple[str, tuple[str, ...]]:
                 arguments_begin = position + 1
             depth -= character == ">"
         elif depth == 0 and character == "(":
-            end = position
-            break
+            scope = _AFTER_PARAMETERS.match(text, _closing(text, position))
+            if scope is None:
+                end = position
+                break
+            position, arguments = scope.end(), []  # a class or a lambda in a function
+            begin = position
+            continue
         elif depth == 0 and character in ": ":
             begin, arguments = position + 1, []
-    return text[begin:end].split("<", 1)[0], tuple(arguments)
+        position += 1
+    return text[begin:end].split("<", 1)[0].replace(_CALL_WORD, _CALL), tuple(arguments)
+
+
+def _closing(text: str, position: int) -> int:
+    """Where the text goes on after the parenthesis at a position is closed."""
+    depth = 0
+    for at in range(position, len(text)):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth == 0:
+            return at + 1
+    return len(text)
 
 
 def _const_last(argument: str) -> str:
@@ -58,7 +78,7 @@ def _const_last(argument: str) -> str:
 
 def _is_short(name: str) -> bool:
     """Whether a name has no scope and no parameters; its template arguments may have some."""
-    rest = name
+    rest = name.replace(_CALL, _CALL_WORD)
     while (less := _ARGUMENTS.sub("", rest)) != rest:
         rest = less
     return "(" not in rest and "::" not in rest

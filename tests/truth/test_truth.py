@@ -46,6 +46,10 @@ def test_folds_are_read_from_the_linkers_report(linker: str) -> None:
         ("flat<ns::Foo>", "_ZN2nsL4flatINS_3FooEEEvPT_", True),
         ("flat<ns::Foo>", "_ZN2nsL4flatINS_3BarEEEvPT_", False),
         ("ns::flat", "_ZN3old4flatEv", False),
+        ("read", "_ZZL5weighiEN5Scale4readEi", True),  # weigh(int)::Scale::read(int)
+        ("weigh", "_ZZL5weighiEN5Scale4readEi", False),
+        ("operator()", "_ZZL5weighiENKUliE_clEi", True),
+        ("operator()", "_ZL5weighi", False),
         ("_Z1fv", "_Z1gv", False),
         ("f", "_Z1gv", False),
     ],
