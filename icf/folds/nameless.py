@@ -6,7 +6,8 @@ its symbol, which is local, has a mangled name and a source file. They are match
 belong together:
 
 * the file of the symbol is the unit's, where both are known, and
-* every identifier of the DIE's name occurs in the demangled symbol.
+* every identifier of the DIE's name occurs in the demangled symbol, but for those that gcc takes from the source:
+  types of parameters (`<lambda(size_t)>`), the type of a conversion, characters.
 
 This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it. Of several
 DIEs that fit, instances of one template, the one whose arguments consist of exactly the same words is taken, if
@@ -23,12 +24,16 @@ from collections.abc import Sequence
 from icf.demangle import demangle
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_ANONYMOUS = "(anonymous namespace)"
+_PARAMETERS = re.compile(r"\([^()]*\)")  # the innermost parentheses
+_AS_WRITTEN = re.compile(r"'(?:\\[^']+|[^'])'|\boperator [^(]*")
 # with the quotes of 'lambda2'(int), for which a DIE has only <lambda(int)>
 _ARGUMENT_WORD = re.compile(r"\w+|[*&']")
 # words that a demangler spells otherwise, or not at all
 _COMMON = frozenset(
     "const volatile signed unsigned char short int long float double bool void struct class enum union lambda operator"
-    " unnamed true false nullptr auto typename template std __cxx11 basic_string string allocator char_traits".split()
+    " unnamed true false nullptr nullptr_t decltype auto typename template std __cxx11 basic_string string allocator"
+    " char_traits basic_istream basic_ostream basic_iostream __complex__ __vector __restrict__".split()
 )
 
 
@@ -38,8 +43,15 @@ def identifiers_of(text: str) -> frozenset[str]:
 
 
 def identifiers(name: str) -> frozenset[str]:
-    """Return the identifiers of a DW_AT_name that its mangled name must have, too."""
-    return identifiers_of(name) - _COMMON
+    """Return the identifiers of a DW_AT_name that its mangled name must have, too.
+
+    >>> sorted(identifiers("each<ns::work(std::size_t)::<lambda(Money)>, 'a'>"))
+    ['each', 'ns', 'work']
+    """
+    rest = _AS_WRITTEN.sub("", name.replace(_ANONYMOUS, ""))
+    while (less := _PARAMETERS.sub("", rest)) != rest:
+        rest = less
+    return identifiers_of(rest) - _COMMON
 
 
 def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]]) -> dict[int, set[int]]:

@@ -208,8 +208,9 @@ def _described_names(member: FoldMember) -> list[str]:
     if not member.files or kin(base) != base:
         return [member.name]
     plain = short_name(base)
-    # gcc leaves out defaulted template arguments, so an instance may have the name of another function's
-    return [base] if plain == base or "<" in plain else [base, plain]
+    # gcc leaves out defaulted template arguments, and writes the type of a conversion as the source has it: such a
+    # name may be that of another function's DIE
+    return [base] if plain == base or "<" in plain or plain.startswith("operator ") else [base, plain]
 
 
 def is_unfolded(name: str) -> bool:

@@ -355,6 +355,28 @@ def test_thunks_in_the_section_of_their_function_are_folded_with_it(workshop: Wo
     assert {"_ZThn16_N4BothIiE5rightEi", "_ZThn16_N4BothIjE5rightEi"} in named
 
 
+TYPEDEFS = """
+    extern int total;
+    int total;
+    typedef unsigned long Size;
+    template <class F> NOINLINE __attribute__((noclone)) void each(F f, int n) { SAMPLE(); f(n); total += n; }
+    int main() {
+        each([](Size n) { total += n; }, total + 1); ++total;
+        each([](unsigned long n) { total += n; }, total); ++total;
+        each([](unsigned long n) { total += 2 * n; }, total); ++total;
+        return 0;
+    }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD_ALONE, GCC_LLD, GCC_MOLD, LLD_ALONE], ids=str, indirect=True)
+def test_types_of_parameters_as_the_source_has_them_identify_no_function(workshop: Workshop) -> None:
+    """gcc describes `each<main()::<lambda(Size)> >`, and gold leaves its symbol alone of two that it folds."""
+    program = workshop.build_with_tables(TYPEDEFS)
+    assert len(program.merged()) >= 2
+    assert not names_of_nobody(program, set())
+
+
 SAME_NAMES = """
     extern int total;
     int total;

@@ -10,7 +10,10 @@ A, B = frozenset({"a.cc"}), frozenset({"b.cc"})
 def test_identifiers_are_words_that_the_symbol_must_have() -> None:
     assert identifiers("ForEachField<List<int>, unsigned long>") == {"ForEachField", "List"}
     assert identifiers("apply<main()::<lambda(const string&)> >") == {"apply", "main"}
-    assert identifiers("operator()") == frozenset()
+    assert identifiers("apply<List<int> (*)(Money)>") == {"apply", "List"}
+    assert identifiers("apply<ns::List::operator ns::Size()::<lambda(ns::Size)> >") == {"apply", "ns", "List"}
+    assert identifiers("apply<'a', '_', '\\'', '\\012', (<unnamed>::Color)1, List>") == {"apply", "List"}
+    assert identifiers("operator()") == identifiers("operator Money") == frozenset()
     assert identifiers("") == frozenset()
 
 
@@ -48,6 +51,11 @@ def test_a_die_does_not_say_which_lambda_of_its_function_it_means() -> None:
     groups = [("each<f()::<lambda(int)> >", A), ("each", A)]
     symbols = [("_ZL4eachIZ1fvEUliE_EvT_", "a.cc"), ("_ZL4eachIZ1fvEUliE0_EvT_", "a.cc")]
     assert assign(groups, symbols) == {0: {0, 1}, 1: {0, 1}}
+
+
+def test_a_die_has_types_of_parameters_as_the_source_has_them() -> None:
+    groups = [("each<f()::<lambda(std::size_t)> >", A), ("each<f()::<lambda(long unsigned int)> >", A)]
+    assert assign(groups, [("_ZL4eachIZ1fvEUlmE_EvT_", "a.cc")]) == {0: {0, 1}}
 
 
 def test_decisions_lead_to_further_ones() -> None:

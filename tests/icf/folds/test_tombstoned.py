@@ -19,6 +19,7 @@ from icf.folds.tombstoned import _described_names
         ("_ZN12_GLOBAL__N_1ltERKNS_5AppleES2_", None),  # operator<: looks like an instance
         ("_ZL5weighIiEiT_", None),  # int weigh<int>(int): another template may have an instance of that name
         ("_ZN12_GLOBAL__N_15AppleC2Ev", None),  # the variants of a constructor look alike
+        ("_ZN12_GLOBAL__N_15ApplecvbEv", None),  # operator bool: maybe operator Ripe in the source
         ("weigh.isra.0", None),  # of C: the name is the linkage name
     ],
 )
