@@ -297,7 +297,11 @@ def _attach_nameless(identities: Identities, members: list[FoldMember], groups: 
     """Give DIEs without linkage name to the symbols they belong to; others are members without linkage name."""
     bare = [member for member in members if not member.dies]
     described = [(group.name, identities.files_of(group.dies)) for group in groups]
-    choices = assign(described, [(member.name, min(member.files, default="")) for member in bare])
+    choices = assign(
+        described,
+        [(member.name, min(member.files, default="")) for member in bare],
+        lambda idx, at: bare[idx].local or not bare[idx].symbols or groups[at].external,
+    )
     matched: set[int] = set()
     for idx, fitting in choices.items():
         others = [left for other, left in choices.items() if other != idx]

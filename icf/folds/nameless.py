@@ -5,6 +5,7 @@ gcc writes none for functions with internal linkage: those in unnamed namespaces
 its symbol, which is local, has a mangled name and a source file. They are matched by what must hold if they
 belong together:
 
+* the symbol is local, or the DIE has external linkage,
 * the file of the symbol is the unit's, where both are known, and
 * every identifier of the DIE's name occurs in the demangled symbol, but for those that gcc takes from the source:
   types of parameters (`<lambda(size_t)>`), the type of a conversion, characters.
@@ -19,7 +20,7 @@ another's.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from icf.demangle import demangle
 
@@ -54,14 +55,21 @@ def identifiers(name: str) -> frozenset[str]:
     return identifiers_of(rest) - _COMMON
 
 
-def assign(groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]]) -> dict[int, set[int]]:
-    """Return, for each symbol (name, source file or ""), the DIEs (name, files) that may describe it."""
+def assign(
+    groups: Sequence[tuple[str, frozenset[str]]],
+    symbols: Sequence[tuple[str, str]],
+    may_be: Callable[[int, int], bool] = lambda _symbol, _die: True,
+) -> dict[int, set[int]]:
+    """Return, for each symbol (name, source file or ""), the DIEs (name, files) that may describe it.
+
+    `may_be` returns whether a symbol and a DIE, by their indexes, can belong together at all.
+    """
     words = [identifiers_of(demangle(symbol)) for symbol, _ in symbols]
     choices = {
         idx: {
             at
             for at, (name, files) in enumerate(groups)
-            if (not file or not files or file in files) and identifiers(name) <= words[idx]
+            if (not file or not files or file in files) and may_be(idx, at) and identifiers(name) <= words[idx]
         }
         for idx, (_, file) in enumerate(symbols)
     }

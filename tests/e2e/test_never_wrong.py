@@ -377,6 +377,25 @@ def test_types_of_parameters_as_the_source_has_them_identify_no_function(worksho
     assert not names_of_nobody(program, set())
 
 
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD_ALONE], ids=str, indirect=True)
+def test_a_die_of_a_local_function_describes_none_with_external_linkage(workshop: Workshop) -> None:
+    """`run` fits the symbol of Out::run, which has no DIE; gold drops the symbol of Hidden::run."""
+    method = "NOINLINE __attribute__((noclone)) void %s(int n) { SAMPLE(); total += n; cents += total; }"
+    bare = "extern int total; struct %s { int cents; void %s(int n); };"
+    bare = f"{bare % ('Out', 'run')} {bare % ('Other', 'walk')} {method % 'Out::run'} {method % 'Other::walk'}"
+    bare += "void enter(int n) { Out out{n}; out.run(n); ++total; Other other{n}; other.walk(n); ++total; }"
+    main = "namespace { struct Hidden { int cents; void run(int n); };" + method % "Hidden::run" + "}"
+    main = f"int total; void enter(int); {main} int main() {{ enter(1); Hidden h{{2}}; h.run(total); ++total; }}"
+    objects = [*workshop.compile({"bare.cpp": bare}, "-g0"), *workshop.compile({"main.cpp": main}), workshop.sampler()]
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    assert len(program.merged()) == 3
+    program.add_tables()
+    hidden = "_ZN12_GLOBAL__N_16Hidden3runEi"
+    assert names_of_nobody(program, {hidden}) == {"unique"}
+
+
 SAME_NAMES = """
     extern int total;
     int total;
