@@ -110,7 +110,7 @@ _SLOTS = {  # kind of DIE -> attribute: slot that receives its value
         0x2131: col.AT_DWO_ID,  # GNU_dwo_id
         0x25: col.AT_PRODUCER,
     },
-    col.KIND_TYPE: {0x01: col.AT_SIBLING},
+    col.KIND_TYPE: {0x01: col.AT_SIBLING, 0x03: col.AT_NAME},
     col.KIND_INLINED: {
         0x11: col.AT_LOW_PC,
         0x12: col.AT_HIGH_PC,

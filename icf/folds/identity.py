@@ -17,6 +17,7 @@ from icf.columns import I64, U64, Mask
 from icf.dwarf.columns import COMP_DIR, LANGUAGE, NAME, OFFSET
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import resolve
+from icf.dwarf.method_classes import MethodClasses
 from icf.dwarf.units import DebugInfo
 from icf.elf.types import source_name
 from icf.folds.member import NOWHERE
@@ -69,6 +70,7 @@ class Identities:
         self._known: dict[int, Described] = {}
         self._texts: dict[int, str] = {0: ""}
         self._files: dict[int, str] = {}  # by unit
+        self._classes: dict[int, str] = {}  # of methods, by the DIEs of their declarations
         self._columns: Columns | None = None
 
     def forget(self) -> None:
@@ -76,6 +78,8 @@ class Identities:
         self._known.clear()
         self._texts = {0: ""}
         self._columns = None
+        self._classes.clear()
+        self.__dict__.pop("_method_classes", None)
 
     def columns(self, dies: U64) -> Columns:
         """Return what each of the DIEs, ascending, describes. Many that are read together stay at hand."""
@@ -126,6 +130,18 @@ class Identities:
         None for code of many sources.
         """
         return frozenset(self._file_of_unit(bisect_right(self._unit_starts, die) - 1) for die in dies) - {""}
+
+    def classes_of(self, dies: Iterable[int]) -> list[str]:
+        """Return the name of the class of each method, without its scopes; "" for a function without an object."""
+        roots = [described.root for described in self.of(dies)]
+        new = sorted(set(roots).difference(self._classes))
+        if new:
+            self._classes.update(zip(new, self._method_classes.of(new), strict=True))
+        return [self._classes[root] for root in roots]
+
+    @cached_property
+    def _method_classes(self) -> MethodClasses:
+        return MethodClasses(self.debug)
 
     def files_of_units(self) -> list[str]:
         """Return the file name of each unit, spelled as in STT_FILE symbols."""

@@ -7,8 +7,8 @@ belong together:
 
 * the symbol is local, or the DIE has external linkage,
 * the file of the symbol is the unit's, where both are known, and
-* every identifier of the DIE's name occurs in the demangled symbol, but for those that gcc takes from the source:
-  types of parameters (`<lambda(size_t)>`), the type of a conversion, characters.
+* every identifier of the DIE's name, and of its class, occurs in the demangled symbol, but for those that gcc takes
+  from the source: types of parameters (`<lambda(size_t)>`), the type of a conversion, characters.
 
 This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it. Of several
 DIEs that fit, instances of one template, the one whose arguments consist of exactly the same words is taken, if
@@ -59,17 +59,21 @@ def assign(
     groups: Sequence[tuple[str, frozenset[str]]],
     symbols: Sequence[tuple[str, str]],
     may_be: Callable[[int, int], bool] = lambda _symbol, _die: True,
+    classes: Sequence[str] = (),
 ) -> dict[int, set[int]]:
     """Return, for each symbol (name, source file or ""), the DIEs (name, files) that may describe it.
 
-    `may_be` returns whether a symbol and a DIE, by their indexes, can belong together at all.
+    `may_be` returns whether a symbol and a DIE, by their indexes, can belong together at all. `classes` are those of
+    the DIEs, "" where a function has none.
     """
     words = [identifiers_of(demangle(symbol)) for symbol, _ in symbols]
+    wanted = [identifiers(name) for name, _ in groups]
+    wanted = [own | identifiers(around) for own, around in zip(wanted, classes or [""] * len(groups), strict=True)]
     choices = {
         idx: {
             at
-            for at, (name, files) in enumerate(groups)
-            if (not file or not files or file in files) and may_be(idx, at) and identifiers(name) <= words[idx]
+            for at, (_, files) in enumerate(groups)
+            if (not file or not files or file in files) and may_be(idx, at) and wanted[at] <= words[idx]
         }
         for idx, (_, file) in enumerate(symbols)
     }

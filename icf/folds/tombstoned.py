@@ -14,7 +14,7 @@ import numpy as np
 
 from icf.aliases import base_name, kin
 from icf.columns import I64, U64, Mask
-from icf.demangle import short_name
+from icf.demangle import demangle, short_name
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
@@ -22,6 +22,7 @@ from icf.folds.body_members import PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities, offsets_in_debug_str
 from icf.folds.member import FoldMember
+from icf.folds.nameless import identifiers, identifiers_of
 from icf.sets import distinct, is_in, rows_with, runs
 from icf.strings import hash_names
 
@@ -110,7 +111,8 @@ class Tombstoned:
             if dies:
                 free = sorted(free_at(lacking.vaddr))
                 described = zip(free, self._identities.of(free), strict=True)
-                rivals = self._identities.files_of([die for die, of in described if (of.linkage or of.name) == name])
+                same = [die for die, of in described if (of.linkage or of.name) == name]
+                rivals = self._identities.files_of(self._fits(lacking.member, same))
                 mine = [die for die in dies if counts[die] == 1 and not rivals & self._identities.files_of([die])]
                 yield lacking.member, name, mine
 
@@ -157,12 +159,19 @@ class Tombstoned:
         if not rows:
             return []
         dies = self._by_name.die[rows]
+        fits = self._fits(member, dies.tolist())
         for die, own_size in zip(dies.tolist(), self._sizes_of(dies), strict=True):
-            if own_size in (lacking.size_bytes, 0):
+            if own_size in (lacking.size_bytes, 0) and die in fits:
                 for file in self._identities.files_of([die]):
                     of_file.setdefault(file, []).append(die)
         files = member.files - (self._identities.files_of(member.dies) if member.dies else frozenset())
         return [of_file[file][0] for file in sorted(files) if len(of_file.get(file, ())) == 1]
+
+    def _fits(self, member: FoldMember, dies: list[int]) -> frozenset[int]:
+        """Return the DIEs whose class, if they are methods, occurs in the name of a member."""
+        words = identifiers_of(demangle(member.name))
+        classes = self._identities.classes_of(dies)
+        return frozenset(die for die, each in zip(dies, classes, strict=True) if identifiers(each) <= words)
 
     def _may_be_of(self, member: FoldMember, dies: list[int]) -> bool:
         """Return whether a local function can be of the file that describes it."""

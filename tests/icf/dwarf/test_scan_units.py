@@ -312,7 +312,7 @@ def test_dies_of_every_kind_keep_their_rows() -> None:
     assert [row[0] for row in found.dies] == [0, *sorted([*offsets, 13]), 0, 0]
     by_offset = {row[0]: row for row in found.dies[1:-2]}
     string = found.debug.string
-    assert [string(by_offset[at][7]) for at in offsets] == [b"u", b"", b"", b"", b"f"]
+    assert [string(by_offset[at][7]) for at in offsets] == [b"u", b"s", b"", b"", b"f"]
     assert [by_offset[at][12] for at in offsets] == [CU, STRUCTURE, VARIABLE, NAMESPACE, SUBPROGRAM]
     assert [row[4] & 128 for row in found.dies] == [128, 0, 128, 0, 0, 0, 0, 128, 128]
     shuffled = np.array(random.Random(3).choices(offsets, k=200), np.uint64)

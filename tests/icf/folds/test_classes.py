@@ -215,13 +215,13 @@ CRACK = """
 @pytest.mark.parametrize("toolchain", [GCC_LLD, GCC_LLD_ALONE, LLD_ALONE], ids=str)
 @pytest.mark.parametrize("first", [("Nut", "Oat"), ("Oat", "Nut")], ids=" ".join)
 def test_a_die_describes_one_member(toolchain: Toolchain, first: tuple[str, str], tmp_path: Path) -> None:
-    """Of two DIEs `crack` one is at the body; the other has no address any more, and may be of either symbol."""
+    """Of two DIEs `crack` one is at the body, and the other has no address any more: their classes tell them apart."""
     sources = {"main.cpp": MARKET + CRACK % first, "base.cpp": BASE}
     folds = find(build(tmp_path, toolchain, sources))
     assert len(folds) == 2
     for fold in folds:
         dies = [die for member in fold.members for die in member.dies]
-        assert len(dies) == len(set(dies))
+        assert len(dies) == len(set(dies)) == len(fold.members)
 
 
 SPLIT = """

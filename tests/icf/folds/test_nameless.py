@@ -58,6 +58,18 @@ def test_a_die_has_types_of_parameters_as_the_source_has_them() -> None:
     assert assign(groups, [("_ZL4eachIZ1fvEUlmE_EvT_", "a.cc")]) == {0: {0, 1}}
 
 
+def test_a_method_has_the_class_of_its_die() -> None:
+    symbols = [("_ZN12_GLOBAL__N_13Nut5crackEi", "a.cc"), ("_ZN12_GLOBAL__N_13Oat5crackEi", "a.cc")]
+    groups = [("crack", A), ("crack", A)]
+    assert assign(groups, symbols) == {0: {0, 1}, 1: {0, 1}}
+    assert assign(groups, symbols, classes=["Oat", "Nut"]) == {0: {1}, 1: {0}}
+
+
+def test_some_pairs_cannot_belong_together() -> None:
+    symbols = [("_ZN3Out3runEi", "a.cc"), ("_ZN12_GLOBAL__N_16Hidden3runEi", "a.cc")]
+    assert assign([("run", A)], symbols, lambda symbol, _die: symbol == 1) == {0: set(), 1: {0}}
+
+
 def test_decisions_lead_to_further_ones() -> None:
     groups = [("f", A), ("f<X>", A), ("f<X, Y>", A)]
     symbols = [("_Z1fI1X1YEvv", "a.cc"), ("_Z1fI1XEvv", "a.cc"), ("_ZL1fv", "a.cc")]
