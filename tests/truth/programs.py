@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.support import toolchain
 from tests.truth.composites import write_composites, write_promises
 from tests.truth.generated import write_sources
+from tests.truth.locals import write_locals
 from tests.truth.virtuals import write_virtuals
 from tests.truth.visitors import write_visitors
 
@@ -176,6 +177,7 @@ SMALL_VIRTUAL = Program(
 VISITORS = Program("visitors", partial(write_visitors, unit_count=6), lambda _: [], _generated_runs, gap=7)
 COMPOSITES = Program("composites", partial(write_composites, type_count=6), lambda _: [], _generated_runs, gap=7)
 PROMISES = Program("promises", partial(write_promises, type_count=6), lambda _: [], _generated_runs, gap=7)
+LOCALS = Program("locals", partial(write_locals, unit_count=3, type_count=4), lambda _: [], _generated_runs, gap=7)
 NINJA = Program("ninja", _ninja_sources, lambda _: [], _ninja_runs, "ninja-build", gap=100)
 CPPCHECK = Program("cppcheck", _cppcheck_sources, _cppcheck_flags, _cppcheck_runs, "cppcheck", gap=5000)
 PROTOC = Program(
@@ -188,5 +190,17 @@ PROTOC = Program(
 )
 PROGRAMS = {
     program.name: program
-    for program in (GENERATED, SMALL, VIRTUAL, SMALL_VIRTUAL, COMPOSITES, PROMISES, VISITORS, NINJA, CPPCHECK, PROTOC)
+    for program in (
+        GENERATED,
+        SMALL,
+        VIRTUAL,
+        SMALL_VIRTUAL,
+        COMPOSITES,
+        PROMISES,
+        VISITORS,
+        LOCALS,
+        NINJA,
+        CPPCHECK,
+        PROTOC,
+    )
 }

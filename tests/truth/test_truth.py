@@ -18,7 +18,7 @@ from tests.truth.folding import match_images, read_folds
 from tests.truth.kinds import Kind, add_tables
 from tests.truth.measure import measure, sample_both
 from tests.truth.names import identifier, is_same
-from tests.truth.programs import SMALL, SMALL_VIRTUAL, Unavailable
+from tests.truth.programs import LOCALS, SMALL, SMALL_VIRTUAL, Unavailable
 from tests.truth.reached import DIRECT, POINTER, TAIL_VIRTUAL, VIRTUAL
 from tests.truth.record import Sampler, Sampling, build_sampler
 
@@ -103,6 +103,22 @@ def test_no_name_is_wrong_and_direct_calls_are_named(kind: Kind, cache: Path, tm
         assert not result.misses_bar, (result.evidence, bad)
         assert score.other["contradicted"] == 0, (result.evidence, bad)
         assert sum(score.direct.values()) > 300
+
+
+@pytest.mark.parametrize("linker", ["gold", "lld"])
+def test_local_functions_of_gcc_get_no_wrong_name(linker: str, cache: Path, tmp_path: Path) -> None:
+    kind = Kind("gcc", linker, ("image",))
+    try:
+        built = build(LOCALS, kind.compiler, linker, cache)
+        measured = measure(built, kind, list(icf_command()), tmp_path, cache, with_vptr=True, peers=False)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    (result,) = measured.results
+    assert result.score is not None and result.with_vptr is not None, result.problem
+    for score in (result.score, result.with_vptr):
+        bad = [finding for finding, _ in score.findings.most_common(5)]
+        assert score.merged["wrong"] == score.other["unmerged, wrong"] == 0, bad
+        assert score.share(score.known, "right") > 30, bad  # which of several namesakes it is may stay open
 
 
 def test_a_caller_that_is_missing_makes_no_name_wrong(cache: Path, tmp_path: Path) -> None:
