@@ -132,14 +132,18 @@ def test_images_are_found_as_they_are_for_names(
 
 
 MERGED = """
+#include <ctime>
 volatile long sink;
 [[gnu::noinline]] long spin(long n) { for (long i = 0; i < n; i++) sink += i; return sink; }
 struct Apple { long v; }; struct Pear { long w; };
 [[gnu::noinline]] long of_apple(Apple *a) { long r = spin(a->v) + 1; sink += r; return r; }
 [[gnu::noinline]] long of_pear(Pear *p) { long r = spin(p->w) + 1; sink += r; return r; }
-[[gnu::noinline]] long apples() { Apple a{100000}; long r = of_apple(&a) * 3; sink += r; return r; }
-[[gnu::noinline]] long pears() { Pear p{300000}; long r = of_pear(&p) * 5; sink += r; return r; }
-int main() { for (int i = 0; i < 1000; i++) { apples(); pears(); } }
+long more;
+[[gnu::noinline]] long apples() { Apple a{100000 + more}; long r = of_apple(&a) * 3; sink += r; return r; }
+[[gnu::noinline]] long pears() { Pear p{300000 + 3 * more}; long r = of_pear(&p) * 5; sink += r; return r; }
+int main() {  // rounds of other lengths each, so that a clock does not keep their time
+  for (int i = 0; clock() < CLOCKS_PER_SEC / 3; i++) { more = i * 7919L % 100003; apples(); pears(); }
+}
 """
 
 
