@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from icf.columns import I64, U64, Mask
-from icf.dwarf.columns import COMP_DIR, LANGUAGE, NAME, OFFSET
+from icf.dwarf.columns import COMP_DIR, LANGUAGE, NAME, OFFSET, PRODUCER
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import resolve
 from icf.dwarf.method_classes import MethodClasses
@@ -24,6 +24,7 @@ from icf.folds.member import NOWHERE
 from icf.sets import distinct
 from icf.string_kinds import IN_STR, STRING_KIND
 
+_GCC = "GNU "  # begins DW_AT_producer
 _MANY = 8  # the fewest that stay at hand are one for so many that do
 
 
@@ -142,6 +143,11 @@ class Identities:
     @cached_property
     def _method_classes(self) -> MethodClasses:
         return MethodClasses(self.debug)
+
+    def tells_linkage(self, die: int) -> bool:
+        """Return whether the compiler of a DIE tells which functions have external linkage: clang -g1 does not."""
+        unit = bisect_right(self._unit_starts, die) - 1
+        return self._text(int(self.debug.units[unit, PRODUCER])).startswith(_GCC)
 
     def files_of_units(self) -> list[str]:
         """Return the file name of each unit, spelled as in STT_FILE symbols."""

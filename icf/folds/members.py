@@ -296,11 +296,12 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
 def _attach_nameless(identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool) -> None:
     """Give DIEs without linkage name to the symbols they belong to; others are members without linkage name."""
     bare = [member for member in members if not member.dies]
+    is_local = [not group.external and identities.tells_linkage(group.dies[0]) for group in groups]
     described = [(group.name, identities.files_of(group.dies)) for group in groups]
     choices = assign(
         described,
         [(member.name, min(member.files, default="")) for member in bare],
-        lambda idx, at: bare[idx].local or not bare[idx].symbols or groups[at].external,
+        lambda idx, at: bare[idx].local or not bare[idx].symbols or not is_local[at],
         identities.classes_of(group.dies[0] for group in groups) if len(groups) > 1 or len(bare) > 1 else [""],
     )
     matched: set[int] = set()

@@ -5,7 +5,7 @@ gcc writes none for functions with internal linkage: those in unnamed namespaces
 its symbol, which is local, has a mangled name and a source file. They are matched by what must hold if they
 belong together:
 
-* the symbol is local, or the DIE has external linkage,
+* the symbol is local, if gcc says that the function is,
 * the file of the symbol is the unit's, where both are known, and
 * every identifier of the DIE's name, and of its class, occurs in the demangled symbol, but for those that gcc takes
   from the source: types of parameters (`<lambda(size_t)>`), the type of a conversion, characters.
