@@ -47,7 +47,7 @@ AT_CALL_FILE, AT_CALL_LINE, AT_CALL_COLUMN = 7, 8, 9
 # of a unit; AT_NAME and AT_LOW_PC are those of a function
 AT_STMT_LIST, AT_COMP_DIR, AT_STR_BASE, AT_ADDR_BASE, AT_RNGLISTS_BASE, AT_LANGUAGE = range(4, 10)
 AT_DWO_NAME, AT_DWO_ID, AT_PRODUCER, AT_LOCLISTS_BASE = range(10, 14)
-# of a type
+# of a type; AT_NAME is that of a function
 AT_SIBLING = 31
 SLOT_COUNT = 32
 

@@ -72,6 +72,7 @@ class Identities:
         self._texts: dict[int, str] = {0: ""}
         self._files: dict[int, str] = {}  # by unit
         self._classes: dict[int, str] = {}  # of methods, by the DIEs of their declarations
+        self._methods: MethodClasses | None = None
         self._columns: Columns | None = None
 
     def forget(self) -> None:
@@ -80,7 +81,7 @@ class Identities:
         self._texts = {0: ""}
         self._columns = None
         self._classes.clear()
-        self.__dict__.pop("_method_classes", None)
+        self._methods = None
 
     def columns(self, dies: U64) -> Columns:
         """Return what each of the DIEs, ascending, describes. Many that are read together stay at hand."""
@@ -137,12 +138,9 @@ class Identities:
         roots = [described.root for described in self.of(dies)]
         new = sorted(set(roots).difference(self._classes))
         if new:
-            self._classes.update(zip(new, self._method_classes.of(new), strict=True))
+            self._methods = self._methods or MethodClasses(self.debug)
+            self._classes.update(zip(new, self._methods.of(new), strict=True))
         return [self._classes[root] for root in roots]
-
-    @cached_property
-    def _method_classes(self) -> MethodClasses:
-        return MethodClasses(self.debug)
 
     def tells_linkage(self, die: int) -> bool:
         """Return whether the compiler of a DIE tells which functions have external linkage: clang -g1 does not."""

@@ -302,7 +302,7 @@ def _attach_nameless(identities: Identities, members: list[FoldMember], groups: 
         described,
         [(member.name, min(member.files, default="")) for member in bare],
         lambda idx, at: bare[idx].local or not bare[idx].symbols or not is_local[at],
-        identities.classes_of(group.dies[0] for group in groups) if len(groups) > 1 or len(bare) > 1 else [""],
+        identities.classes_of(group.dies[0] for group in groups),
     )
     matched: set[int] = set()
     for idx, fitting in choices.items():
