@@ -45,6 +45,7 @@ from icf.folds.copied import find_copied
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.tombstoned import is_unfolded
+from icf.folds.unseen_methods import find_unseen_methods
 from icf.linkers import KeptSymbols
 from icf.sets import difference, distinct, is_in, union
 from icf.strings import hash_names
@@ -62,7 +63,9 @@ def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[
     if not drops_locals and kept is not KeptSymbols.SOME:
         return frozenset()
     found = frozenset(finder.undescribed())
-    return found | find_unseen(image, finder) | find_copied(image, finder, scan) if drops_locals else found
+    if not drops_locals:
+        return found
+    return found | find_unseen(image, finder) | find_copied(image, finder, scan) | find_unseen_methods(image, finder)
 
 
 def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:

@@ -80,6 +80,19 @@ class Program:
                 verdicts[min(truth)].add(frame["verdict"])
         return dict(verdicts)
 
+    def check_names(self) -> dict[str, set[str]]:
+        """Resolve everything: no name may be wrong, but a function without a trace is not among the candidates.
+
+        Returns what `check` returns.
+        """
+        verdicts: dict[str, set[str]] = defaultdict(set)
+        for frames, truths in zip(self.resolve(), self.truth(), strict=True):
+            for frame, truth in zip(frames, truths, strict=True):
+                assert frame["linkage_name"] in {None, *truth}, f"{frame}: {sorted(truth)}"
+                if truth:
+                    verdicts[min(truth)].add(frame["verdict"])
+        return dict(verdicts)
+
     def merged(self) -> set[Names]:
         """The functions that were seen at an address at which another was seen too."""
         seen: dict[str, set[Names]] = defaultdict(set)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import Program, icf
+from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, Toolchain, Workshop
 from tests.support.toolchain import run, tool
 
@@ -43,23 +43,12 @@ ALIASES = {
 }
 
 
-def verdicts(program: Program) -> dict[str, set[str]]:
-    """The verdicts for each function; no name may be wrong."""
-    found: dict[str, set[str]] = {}
-    for frames, truths in zip(program.resolve(), program.truth(), strict=True):
-        for frame, truth in zip(frames, truths, strict=True):
-            assert frame["linkage_name"] in {None, *truth}, f"{frame}: {sorted(truth)}"
-            if truth:
-                found.setdefault(min(truth), set()).add(frame["verdict"])
-    return found
-
-
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
 def test_gold_may_have_folded_a_copy_into_a_function_whose_address_is_taken(workshop: Workshop) -> None:
     program = workshop.build(CALLBACKS, flags=["-fipa-icf"])
     assert len(program.merged()) == 2
     program.add_tables()
-    found = verdicts(program)
+    found = program.check_names()
     assert found["_ZL9compare_aPKvS0_"] == found["_ZL9compare_bPKvS0_"] == {"ambiguous"}
     assert found["main"] == found["_Z5otheri"] == {"unmerged"}
 
@@ -74,7 +63,7 @@ def test_the_copy_is_a_member_where_something_names_it(workshop: Workshop, with_
         ["--objects", *objects] if with_objects else ["--icf-report", program.report] if is_gold else []
     )
     program.add_tables(*options)
-    assert verdicts(program)["_ZL9compare_bPKvS0_"] == {"ambiguous"}
+    assert program.check_names()["_ZL9compare_bPKvS0_"] == {"ambiguous"}
     candidates = {tuple(frame["candidates"]) for frames in program.resolve() for frame in frames[1:2]}
     assert any(len(names) == 2 for names in candidates)
 
@@ -84,7 +73,7 @@ def test_a_function_that_gcc_removed_leaves_callbacks_alone(workshop: Workshop) 
     lonely = CALLBACKS.replace("compare_b);", "compare_a);").replace("compare_b(", "compare_unused(")
     program = workshop.build(lonely, flags=["-fipa-icf", "-Wno-unused-function"])
     program.add_tables()
-    assert verdicts(program)["_ZL9compare_aPKvS0_"] == {"unmerged"}
+    assert program.check_names()["_ZL9compare_aPKvS0_"] == {"unmerged"}
 
 
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
@@ -92,7 +81,7 @@ def test_without_aranges_any_callback_may_be_shared(workshop: Workshop) -> None:
     program = workshop.build(CALLBACKS, flags=["-fipa-icf"])
     run(tool("objcopy"), "--remove-section", ".debug_aranges", program.folded)
     program.add_tables()
-    assert verdicts(program)["_ZL9compare_bPKvS0_"] == {"ambiguous"}
+    assert program.check_names()["_ZL9compare_bPKvS0_"] == {"ambiguous"}
 
 
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)

@@ -1,0 +1,83 @@
+"""Methods of local classes that leave no trace: a slot of a vtable leads to a function of another class."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.workshop import GOLD, Workshop
+
+CLASSES = """
+    extern int total;
+    struct First { virtual ~First() {} virtual int one() { return 1; } int a = 1; };
+    struct Second { virtual ~Second() {} virtual int two() { return 2; } int b = 2; };
+    struct Plain { char head[12]; int field; int read() const; };
+    Second *make();
+"""
+SOURCES = {
+    "plain.cpp": CLASSES
+    + """
+    int total;
+    NOINLINE int Plain::read() const { SAMPLE(); total += field; return total + 2; }
+    NOINLINE int through_pointer(Second *s) { int n = s->two(); total += 1; return n; }
+    NOINLINE int direct(const Plain &p) { int n = p.read(); total += 2; return n; }
+    int main() { Plain p{{}, 5}; int n = direct(p) + through_pointer(make()); total += n; return 0; }
+    """,
+    "thunk.cpp": CLASSES
+    + """
+    namespace {
+      struct Both : First, Second {
+        int c = 7;
+        int two() override;
+      };
+      int Both::two() { SAMPLE(); total += c; return total + 2; }
+    }
+    Second *make() { return new Both; }
+    """,
+}
+LOCAL_CLASSES = """
+    #include <exception>
+    #include <streambuf>
+    extern int total;
+    int total;
+    template <class T> struct Base { virtual ~Base() {} virtual int one() { SAMPLE(); return total + 1; } T item{}; };
+    namespace {
+      struct Kind {};
+      struct Error : std::exception {
+        const char *what() const noexcept override { SAMPLE(); return "error"; }
+      };
+      struct Buffer : std::streambuf {
+        int sync() override { SAMPLE(); total += 3; return 0; }
+      };
+      template <class T> struct Derived : Base<T>, Error { int two() { int n = this->one(); return n + 2; } };
+    }
+    template <class T> NOINLINE int two_of(T &each) { SAMPLE(); total += each.two(); return total; }
+    NOINLINE int sync(std::streambuf &buffer) { int n = buffer.pubsync(); total += n; return total; }
+    NOINLINE int what(const std::exception &error) { int n = error.what()[0]; total += n; return total; }
+    int main() {
+      Derived<Kind> first;
+      Derived<int> second;
+      Buffer buffer;
+      int n = two_of(first) + two_of(second) + sync(buffer) + what(first) + what(Error());
+      return n == 1;
+    }
+"""
+THUNK = "_ZThn16_N12_GLOBAL__N_14Both3twoEv"
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_a_folded_thunk_of_a_local_class_leaves_its_body_open(workshop: Workshop) -> None:
+    program = workshop.build(SOURCES)
+    assert program.merged() == {frozenset({"_ZNK5Plain4readEv"}), frozenset({THUNK})}
+    program.add_tables()
+    found = program.check_names()
+    assert found[THUNK] == found["_ZNK5Plain4readEv"] == {"ambiguous"}
+    assert found["main"] == found["_Z15through_pointerP6Second"] == {"unmerged"}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_methods_that_local_classes_inherit_are_theirs(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(LOCAL_CLASSES)
+    found = program.check()
+    assert found.pop("record_stack") == {"ambiguous"}  # the sampler has no debug information
+    assert found.keys() >= {"_ZN4BaseIiE3oneEv", "_ZNK12_GLOBAL__N_15Error4whatEv"}
+    assert set().union(*found.values()) == {"unmerged", "unique"}
