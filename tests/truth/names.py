@@ -34,7 +34,7 @@ def identifier(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a name, without scope and parameters, and its template arguments."""
     text = plain_name(name).replace("(anonymous namespace)::", "").replace(_CALL, _CALL_WORD)
     depth, begin, arguments_begin = 0, 0, 0
-    arguments: list[str] = []
+    arguments: tuple[str, ...] = ()
     end = len(text)
     position = 0
     while position < len(text):
@@ -42,24 +42,23 @@ def identifier(name: str) -> tuple[str, tuple[str, ...]]:
         if character == "<":
             depth += 1
             if depth == 1:
-                arguments, arguments_begin = [], position + 1
-        elif character == ">" or (character == "," and depth == 1):
-            if depth == 1:
-                arguments.append(_const_last(text[arguments_begin:position].strip()))
                 arguments_begin = position + 1
-            depth -= character == ">"
+        elif character == ">" and depth:
+            depth -= 1
+            if depth == 0:
+                arguments = _parts(text[arguments_begin:position])
         elif depth == 0 and character == "(":
             scope = _AFTER_PARAMETERS.match(text, _closing(text, position))
             if scope is None:
                 end = position
                 break
-            position, arguments = scope.end(), []  # a class or a lambda in a function
+            position, arguments = scope.end(), ()  # a class or a lambda in a function
             begin = position
             continue
         elif depth == 0 and character in ": ":
-            begin, arguments = position + 1, []
+            begin, arguments = position + 1, ()
         position += 1
-    return text[begin:end].split("<", 1)[0].replace(_CALL_WORD, _CALL), tuple(arguments)
+    return text[begin:end].split("<", 1)[0].replace(_CALL_WORD, _CALL), arguments
 
 
 def _closing(text: str, position: int) -> int:
@@ -91,6 +90,32 @@ def is_same(name: str, names: Iterable[str]) -> bool:
         return True
     if name.startswith("_Z") or not _is_short(name):
         return False
-    word, arguments = identifier(name)  # defaulted template arguments are not in DWARF's names
+    word, arguments = identifier(name)
     found = (identifier(true_name) for true_name in names)
-    return any(word == true_word and arguments == every[: len(arguments)] for true_word, every in found)
+    return any(word == true_word and _are_leading(arguments, every) for true_word, every in found)
+
+
+def _are_leading(arguments: tuple[str, ...], every: tuple[str, ...]) -> bool:
+    """Whether template arguments are the first of these: DWARF's names have no defaulted ones, at any depth."""
+    return len(arguments) <= len(every) and all(map(_is_argument, arguments, every))
+
+
+def _is_argument(written: str, full: str) -> bool:
+    if written == full:
+        return True
+    head, _, rest = written.partition("<")
+    full_head, _, full_rest = full.partition("<")
+    if not rest or head != full_head or rest.rpartition(">")[2] != full_rest.rpartition(">")[2]:
+        return False
+    return _are_leading(_parts(rest.rpartition(">")[0]), _parts(full_rest.rpartition(">")[0]))
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    """The template arguments in a text, which stands between two angle brackets."""
+    depth, begin, parts = 0, 0, list[str]()
+    for at, character in enumerate(f"{text},"):
+        depth += (character in "<({") - (character in ">)}")
+        if character == "," and depth == 0:
+            parts.append(_const_last(text[begin:at].strip()))
+            begin = at + 1
+    return tuple(parts)

@@ -45,6 +45,10 @@ def test_folds_are_read_from_the_linkers_report(linker: str) -> None:
         ("flat<Foo<int>, int>", "_Z4flatI3FooIiEiEvPT_", True),
         ("flat<ns::Foo>", "_ZN2nsL4flatINS_3FooEEEvPT_", True),
         ("flat<ns::Foo>", "_ZN2nsL4flatINS_3BarEEEvPT_", False),
+        ("flat<std::vector<int> >", "_ZL4flatISt6vectorIiSaIiEEEvPT_", True),  # the allocator is defaulted
+        ("flat<std::vector<char> >", "_ZL4flatISt6vectorIiSaIiEEEvPT_", False),
+        ("flat<std::vector<int>*>", "_ZL4flatISt6vectorIiSaIiEEEvPT_", False),
+        ("operator->", "_ZNK3PtrI3FooEptEv", True),
         ("ns::flat", "_ZN3old4flatEv", False),
         ("read", "_ZZL5weighiEN5Scale4readEi", True),  # weigh(int)::Scale::read(int)
         ("weigh", "_ZZL5weighiEN5Scale4readEi", False),
