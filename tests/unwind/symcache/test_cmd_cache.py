@@ -20,8 +20,8 @@ from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
 from tests.unwind.symcache.support import OTHER, aged, facts, kept
 from unwind.symcache.builder import sections
+from unwind.symcache.builder._records import put_records
 from unwind.symcache.format.container import Container, pack
-from unwind.symcache.format.records import put_uleb
 from unwind.symcache.store.store import open_or_build
 
 Run = Callable[..., tuple[int, str, str]]
@@ -245,12 +245,12 @@ def test_an_image_that_no_record_can_hold(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_the_readers_refuse_is_not_kept(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def damaged(out: bytearray, value: int) -> None:
-        put_uleb(out, value)
-        if 1 < len(out) < 60:
-            out += b"\xff" * 12
+    def damaged(*columns: memoryview) -> int:
+        size_bytes = put_records(*columns)
+        columns[9][:12] = b"\xff" * 12
+        return size_bytes
 
-    monkeypatch.setattr(sections, "put_uleb", damaged)
+    monkeypatch.setattr(sections, "put_records", damaged)
     status, _, err = run("build", ROOT / "testdata/shop/shop.gold")
     assert status == 1 and err.startswith("icf: error: ") and "does not fit the record of a symcache" in err
     assert len(err.splitlines()) == 1 and not list(folder.glob("*.symcache"))

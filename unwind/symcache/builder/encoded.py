@@ -1,53 +1,50 @@
-"""The payloads of members, as the sections take them: by body, while threads make them by unit.
+"""The payloads of members, until their records are written.
 
 A large program has hundreds of thousands, and each as an object of its own costs as much again. So those of some units
-lie in one piece, which goes back to the system when the last of them is taken: members in order of addresses are nearly
-in that of units.
+lie in one piece, which goes back to the system when its payloads are in their records.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Sequence
 from mmap import mmap
+from typing import NamedTuple
+
+import numpy as np
+
+from icf.columns import I64, U8, U64
+from unwind.symcache.builder._records import put_payloads
+
+
+class Payloads(NamedTuple):
+    """Payloads of some claims, one after the other."""
+
+    sizes: U64
+    data: U8
+    column_bytes: int  # so many of these bytes are columns
 
 
 class Encoded:
     """Payloads by claim, and what else the sections are made of."""
 
     def __init__(self, claim_count: int) -> None:
-        self.column_bytes = 0  # so many bytes of the payloads are columns
+        self.column_bytes = 0
         self.files = [""]  # paths by number
-        self._piece = array("i", [-1]) * claim_count
-        self._start, self._end = array("Q", [0]) * claim_count, array("Q", [0]) * claim_count
-        self._pieces: list[memoryview] = []
-        self._left: list[int] = []  # payloads of each piece that were not taken
+        self.sizes: U64 = np.zeros(claim_count, np.uint64)  # of the payload of each claim, 0 for none
+        self._pieces: list[tuple[I64, U8]] = []  # claims, and their payloads, one after the other
 
-    def add(self, claims: Sequence[int], payloads: Sequence[bytes]) -> None:
+    def add(self, claims: I64, parts: list[Payloads]) -> None:
         """Keep the payloads of some claims, in one piece."""
-        if not payloads:
+        size_bytes = sum(len(part.data) for part in parts)
+        if not size_bytes:
             return
-        at, number = 0, len(self._pieces)
-        for claim, payload in zip(claims, payloads, strict=True):
-            self._piece[claim], self._start[claim], self._end[claim] = number, at, at + len(payload)
-            at += len(payload)
-        piece = memoryview(mmap(-1, max(at, 1)))  # a heap would keep what is freed
-        piece[:at] = b"".join(payloads)
-        self._pieces.append(piece)
-        self._left.append(len(claims))
+        self.sizes[claims] = np.concatenate([part.sizes for part in parts])
+        self.column_bytes += sum(part.column_bytes for part in parts)
+        piece = np.frombuffer(mmap(-1, size_bytes), np.uint8)  # a heap would keep what is freed
+        np.concatenate([part.data for part in parts], out=piece)
+        self._pieces.append((claims, piece))
 
-    @property
-    def size_bytes(self) -> int:
-        """All bytes of the payloads that were not taken."""
-        return sum(map(len, self._pieces))
-
-    def take(self, claim: int) -> memoryview:
-        """Return the payload of a claim, which is gone then; empty if it has none."""
-        piece = self._piece[claim]
-        if piece < 0:
-            return memoryview(b"")
-        payload = self._pieces[piece][self._start[claim] : self._end[claim]]
-        self._left[piece] -= 1
-        if not self._left[piece]:
-            self._pieces[piece] = memoryview(b"")
-        return payload
+    def move(self, places: U64, out: U8) -> None:
+        """Copy the payload of each claim to its place; they are gone then."""
+        while self._pieces:
+            claims, piece = self._pieces.pop()
+            put_payloads(piece.data, self.sizes[claims].data, places[claims].data, out.data)

@@ -10,6 +10,7 @@ import numpy as np
 from icf.columns import I64, U32, U64
 from unwind.symcache.builder import payload_columns as col
 from unwind.symcache.builder._encode import encode
+from unwind.symcache.builder.encoded import Payloads
 
 _NO_ROWS = np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0, np.uint32)
 _JOB_ROWS = 1 << 14  # claims that are encoded at a time
@@ -93,8 +94,8 @@ class Job(NamedTuple):
         parts = np.split(rows, cuts) if len(rows) else []
         return [part[at : at + _JOB_ROWS] for part in parts for at in range(0, len(part), _JOB_ROWS)]
 
-    def run(self, rows: I64) -> tuple[list[bytes], list[int]]:
-        """Return the payloads of claims of one table, and how many bytes of each are columns."""
+    def run(self, rows: I64) -> Payloads:
+        """Return the payloads of claims of one table."""
         trees, nodes = self.trees, self.trees.nodes
         pieces = np.zeros((len(rows), col.PIECE_WIDTH), np.uint64)
         pieces[:, col.START], pieces[:, col.END] = self.start[rows], self.end[rows]
@@ -121,16 +122,15 @@ class Job(NamedTuple):
         room = 40 * int(2 * range_counts.sum() + node_counts.sum() + row_count) + 64 * len(rows)
         out = np.empty(room, np.uint8)
         ends = np.zeros((len(rows), 2), np.uint64)
-        encode(
+        size_bytes = encode(
             pieces.data, trees.low.data, trees.high.data, trees.range_node.data, nodes.up.data, trees.name.data,
             nodes.call_file.data, nodes.call_line.data, nodes.call_column.data,
             address.data, file_idx.data, line.data, column.data, file_map.data,
             segments.data, scratch.data, out.data, ends.data,
         )  # fmt: skip
         payload_end = ends[:, col.PAYLOAD_END]
-        starts = [0, *payload_end[:-1].tolist()]
-        payloads = [out[start:end].tobytes() for start, end in zip(starts, payload_end.tolist(), strict=True)]
-        return payloads, (payload_end - ends[:, col.COLUMNS_START]).tolist()
+        column_bytes = int((payload_end - ends[:, col.COLUMNS_START]).sum())
+        return Payloads(np.diff(payload_end, prepend=np.uint64(0)), out[:size_bytes].copy(), column_bytes)
 
 
 def _row_counts(pieces: U64, address: U64) -> U64:

@@ -59,15 +59,9 @@ def _encode_group(debug: DebugInfo, bodies: Bodies, names: Names, group: Group, 
     start, end = bodies.start[claims.body], bodies.end[claims.body]
     job = Job(start, end, described, tree, trees, lines.tables, lines.file_maps, choices)
     jobs = list(job.parts(own_count))
-    payloads: list[bytes] = []
     with ThreadPoolExecutor(thread_count()) as pool:
-        for found, column_counts in pool.map(job.run, jobs):
-            payloads += found
-            encoded.column_bytes += sum(column_counts)
-    rows = np.concatenate([_NO_ROWS, *jobs])
-    for is_merged in (False, True):  # members of merged bodies are taken late: the pieces of others are free before
-        part = np.flatnonzero(claims.is_merged[rows] == is_merged)
-        encoded.add(all_rows[rows[part]].tolist(), [payloads[i] for i in part.tolist()])
+        payloads = list(pool.map(job.run, jobs))
+    encoded.add(all_rows[np.concatenate([_NO_ROWS, *jobs])], payloads)
 
 
 def _affordable(functions: TreeFunctions, function: I64) -> I64:

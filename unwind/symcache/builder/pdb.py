@@ -115,9 +115,7 @@ def _encode(pdb: Pdb, procedures: Procedures, bodies: Bodies, claims: Claims, na
         mine = claims.function[rows] - first_row[module]
         job = _job(pdb, module, found, symbols.procedures, mine, bodies, claims.body[rows], names, paths)
         for part in job.parts(len(rows)):
-            payloads, column_counts = job.run(part)
-            encoded.add(rows[part].tolist(), payloads)
-            encoded.column_bytes += sum(column_counts)
+            encoded.add(rows[part], [job.run(part)])
     encoded.files = paths.paths
     return encoded
 

@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from array import array
 from mmap import mmap
 from typing import NamedTuple
 
 import numpy as np
 
-from icf.columns import I64, U32, U64, Mask
+from icf.columns import I64, U8, U32, U64, Mask
+from icf.errors import IcfError
+from unwind.symcache.builder._records import cut_bodies, put_records
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.encoded import Encoded
 from unwind.symcache.builder.names import Names
 from unwind.symcache.format.container import SectionBytes
-from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED, put_uleb
+from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED
 
+NOWHERE = (1 << 64) - 1  # the place of a payload without a record: other functions lie all over it
 _NUMBERS_BYTES = 24  # of a record for each entry and for each name: LEB128 of 32 bits, and of one address
 
 
 class Members(NamedTuple):
-    """One row for each member, by body; names are numbers. Python's own numbers would need ten times the memory."""
+    """One row for each member, by body; names are numbers."""
 
     first: I64  # of each body its first row; after the last the number of rows
     name: U32
     flags: U32
-    aliases: dict[int, list[int]]  # by row
+    first_alias: I64  # of each member its first row of `alias`; after the last the number of rows
+    alias: U32
 
 
 def number_members(claims: Claims, names: Names, body_count: int) -> Members:
     """Return the members of all bodies, with the numbers of their names."""
     first = np.searchsorted(claims.body, np.arange(body_count + 1))
     numbers = names.number(claims.name)
-    texts = [text for row in claims.aliases for text in claims.aliases[row]]
-    found = iter(names.number(np.array(texts, np.uint64)).tolist())
-    aliases = {row: [next(found) for _ in of_row] for row, of_row in claims.aliases.items()}
-    return Members(first, numbers, claims.flags, aliases)
+    rows = sorted(claims.aliases)
+    aliases = names.number(np.array([text for row in rows for text in claims.aliases[row]], np.uint64))
+    counts = np.zeros(len(numbers), np.int64)
+    counts[rows] = [len(claims.aliases[row]) for row in rows]
+    return Members(first, numbers, claims.flags, np.append(0, np.cumsum(counts)), aliases)
 
 
 class _Entries(NamedTuple):
@@ -44,62 +48,58 @@ class _Entries(NamedTuple):
     start: U64
     size_bytes: U64
     body: I64  # -1: known to be in no function
-    is_first: Mask  # the first of its body
+    owner: I64  # the first entry of the body
 
 
 def _entries(bodies: Bodies, nowhere: list[int]) -> _Entries:
-    """Return the bodies cut where others lie in them; the innermost has an address."""
-    starts, ends = bodies.start.data, bodies.end.data
-    found = array("Q"), array("Q"), array("q")
-    around: list[int] = []  # bodies that go on after the one at hand
-
-    def put(start: int, end: int, body: int) -> None:
-        if start < end:
-            for column, value in zip(found, (start, end - start, body), strict=True):
-                column.append(value)
-
-    at = 0
-    for body, start in enumerate(starts):
-        while around and at < start:
-            inner = around[-1]
-            put(at, min(ends[inner], start), inner)
-            at = max(at, min(ends[inner], start))
-            if ends[inner] <= at:
-                around.pop()
-            elif at >= start:
-                break
-        at = start
-        while around and ends[around[-1]] <= start:
-            around.pop()
-        around.append(body)
-    while around:
-        inner = around.pop()
-        put(at, ends[inner], inner)
-        at = max(at, ends[inner])
-    for vaddr in nowhere:
-        put(vaddr, vaddr + 1, -1)
-    begins, sizes, owners = np.array(found[0], np.uint64), np.array(found[1], np.uint64), np.array(found[2], np.int64)
-    order = np.argsort(begins, kind="stable")
-    _, first = np.unique(owners[order], return_index=True)
-    is_first = np.zeros(len(order), np.bool_)
-    is_first[first] = True
-    return _Entries(begins[order], sizes[order], owners[order], is_first)
+    """Return the bodies cut where others lie in them."""
+    count = len(bodies.start)
+    found = np.empty((3, 2 * count), np.uint64)
+    found = found[:, : cut_bodies(bodies.start.data, bodies.end.data, np.empty(count, np.uint64).data, found.data)]
+    alone = np.array(nowhere, np.uint64)
+    start, end = np.append(found[0], alone), np.append(found[1], alone + np.uint64(1))
+    body = np.append(found[2].astype(np.int64), np.full(len(alone), -1))
+    order = np.argsort(start, kind="stable")
+    start, end, body = start[order], end[order], body[order]
+    _, first, of = np.unique(body, return_index=True, return_inverse=True)
+    return _Entries(start, end - start, body, first[of.reshape(-1)])
 
 
-class _Records:
-    """Records, one after the other. A bytearray that grows is copied, and both copies take memory."""
+class _Records(NamedTuple):
+    """The record of each entry, one after the other."""
 
-    def __init__(self, limit_bytes: int) -> None:
-        self._room = memoryview(mmap(-1, max(limit_bytes, 1)))  # what is not written takes no memory
-        self.ends = array("I", [0])
+    data: U8
+    end: U64
 
-    def add(self, record: bytearray) -> None:
-        start = self.ends[-1]
-        self._room[start : start + len(record)] = record
-        self.ends.append(start + len(record))
 
-    def all(self) -> memoryview:
-        return self._room[: self.ends[-1]].toreadonly()
+def _put(bodies: Bodies, is_complete: Mask, members: Members, encoded: Encoded, entries: _Entries) -> _Records:
+    """Return the records; the payloads are moved there."""
+    count = len(entries.start)
+    is_first = (entries.owner == np.arange(count)) & (entries.body >= 0)
+    own, rest = np.flatnonzero(is_first), np.flatnonzero((entries.body >= 0) & ~is_first)
+    of = entries.body[own]
+    head, second, first, last = np.zeros((4, count), np.uint64)  # no members: known to be in no function
+    first[own], last[own] = members.first[of], members.first[of + 1]
+    whole_bytes = bodies.end[of] - bodies.start[of]
+    is_cut = whole_bytes != entries.size_bytes[own]
+    head[own] = (last - first)[own] << np.uint64(3) | np.where(is_cut, SIZED, 0).astype(np.uint64)
+    head[own] |= np.where(is_complete[of], ALL_KNOWN, 0).astype(np.uint64)
+    second[own] = np.where(is_cut, whole_bytes, np.uint64(0))
+    head[rest], second[rest] = REST, rest - entries.owner[rest]
+
+    limit_bytes = _NUMBERS_BYTES * (count + len(members.name) + len(members.alias)) + int(encoded.sizes.sum())
+    room = np.frombuffer(mmap(-1, max(limit_bytes, 1)), np.uint8)  # what is not written takes no memory
+    end, places = np.zeros(count, np.uint64), np.full(len(members.name), NOWHERE, np.uint64)
+    first_alias = members.first_alias.astype(np.uint64)
+    size_bytes = put_records(
+        head.data, second.data, first.data, last.data,
+        members.name.data, members.flags.data, first_alias.data, members.alias.data, encoded.sizes.data,
+        room.data, end.data, places.data,
+    )  # fmt: skip
+    if size_bytes >= 1 << 32:
+        raise IcfError("a symcache holds 4 GiB of records, the image needs more")
+    encoded.move(places, room)
+    return _Records(room[:size_bytes], end)
 
 
 def make_sections(
@@ -107,50 +107,14 @@ def make_sections(
 ) -> dict[str, SectionBytes]:
     """Return the sections that `SymCache` reads; `nowhere` are addresses known to be in no function.
 
-    `is_complete`: the bodies whose members are all known.
+    `is_complete`: the bodies whose members are all known. Raises IcfError if there are too many.
     """
     entries = _entries(bodies, nowhere)
     base = int(entries.start[0]) if len(entries.start) else 0
     is_wide = len(entries.start) > 0 and int(entries.start[-1]) + int(entries.size_bytes[-1]) - base >= 1 << 32
     width: type[np.unsignedinteger] = np.uint64 if is_wide else np.uint32
-    entry_of = np.full(len(bodies.start), -1, np.int64)
-    rows = np.flatnonzero(entries.is_first & (entries.body >= 0))
-    entry_of[entries.body[rows]] = rows
-    name_count = len(members.name) + sum(map(len, members.aliases.values()))
-    records = _Records(_NUMBERS_BYTES * (len(entries.start) + name_count) + encoded.size_bytes)
-    first_claim, numbers, flags = members.first.data, members.name.data, members.flags.data
-    columns = entries.size_bytes.data, entries.body.data, entries.is_first.data
-    for number, (size_bytes, body, is_first) in enumerate(zip(*columns, strict=True)):
-        record = bytearray()
-        if body < 0:  # known to be in no function
-            put_uleb(record, 0)
-            records.add(record)
-            continue
-        if not is_first:
-            put_uleb(record, REST)
-            put_uleb(record, number - int(entry_of[body]))
-            records.add(record)
-            continue
-        first, last = first_claim[body], first_claim[body + 1]
-        whole_bytes = int(bodies.end[body]) - int(bodies.start[body])
-        is_cut = whole_bytes != size_bytes
-        put_uleb(record, (last - first) << 3 | (SIZED if is_cut else 0) | (ALL_KNOWN if is_complete[body] else 0))
-        if is_cut:
-            put_uleb(record, whole_bytes)
-        for claim in range(first, last):
-            put_uleb(record, numbers[claim])
-            aliases = members.aliases.get(claim, [])
-            put_uleb(record, flags[claim] << 1 | (1 if aliases else 0))
-            if aliases:
-                put_uleb(record, len(aliases))
-            for alias in aliases:
-                put_uleb(record, alias)
-            payload = encoded.take(claim)
-            if claim != last - 1:
-                put_uleb(record, len(payload))
-            record += payload
-        records.add(record)
-    hashes, holders = _by_hash(names, _symbols(members, entry_of))
+    records = _put(bodies, is_complete, members, encoded, entries)
+    hashes, holders = _by_hash(names, _symbols(members, entries))
     files = _Files(encoded.files)
     blocks, block_starts = names.blocks()
     counts = width().itemsize, len(entries.start), names.count, len(encoded.files), encoded.column_bytes
@@ -159,8 +123,8 @@ def make_sections(
         "meta": meta,
         "starts": (entries.start - np.uint64(base)).astype(width).tobytes(),
         "sizes": entries.size_bytes.astype(width).tobytes(),
-        "infos": records.ends.tobytes(),
-        "records": records.all(),
+        "infos": np.append(np.uint32(0), records.end.astype(np.uint32)).tobytes(),
+        "records": records.data.data.toreadonly(),
         "names": blocks,
         "nameoff": block_starts.astype(np.uint32).tobytes(),
         "hashes": hashes.tobytes(),
@@ -170,14 +134,15 @@ def make_sections(
     }
 
 
-def _symbols(members: Members, entry_of: I64) -> U64:
-    """Return the names of all members and their aliases, as name << 32 | entry; `entry_of` is by body, -1 for none."""
+def _symbols(members: Members, entries: _Entries) -> U64:
+    """Return the names of all members and their aliases, as name << 32 | entry."""
+    entry_of, is_of_body = np.full(len(members.first) - 1, -1), entries.body >= 0
+    entry_of[entries.body[is_of_body]] = entries.owner[is_of_body]
     own = np.repeat(entry_of, np.diff(members.first))
-    aliases = np.array([(name, row) for row in members.aliases for name in members.aliases[row]], np.int64)
-    alias, row = aliases.reshape(-1, 2).T
-    names, entries = np.append(members.name.astype(np.int64), alias), np.append(own, own[row])
-    is_named = (names != 0) & (entries >= 0)
-    found: U64 = (names[is_named] << 32 | entries[is_named]).astype(np.uint64)
+    member = np.repeat(np.arange(len(members.name)), np.diff(members.first_alias))
+    names, entry = np.append(members.name, members.alias).astype(np.int64), np.append(own, own[member])
+    is_named = (names != 0) & (entry >= 0)
+    found: U64 = (names[is_named] << 32 | entry[is_named]).astype(np.uint64)
     return found
 
 

@@ -37,10 +37,3 @@ NAME_BITS = 7  # of the number of a name: which it is of its block
 NAME_COUNT = 1 << NAME_BITS  # some 16 KB of C++
 DEPTH_LIMIT = 1024  # of inlined calls in inlined calls
 META = Struct("<Q8I")  # base, width of addresses, entries, names, files, bytes of columns, three zeros
-
-
-def put_uleb(out: bytearray, value: int) -> None:
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
