@@ -19,6 +19,7 @@ import numpy as np
 from icf.aliases import is_cold_part
 from icf.columns import U64
 from icf.elf.image import Image
+from icf.elf.types import STB_GLOBAL
 from icf.folds.body_members import Members
 from icf.folds.functions import Bodies
 from icf.folds.members import ReportedFunction
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from icf.folds.report import FoldedSections
 
 _THUNKS = (b"_ZTh", b"_ZTv", b"_ZTc")  # the names of thunks begin so
+_INTERNAL = "_GLOBAL__N_1"  # in the names of functions of one unit
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
 
 
@@ -67,10 +69,15 @@ class _Class(NamedTuple):
     names: list[str]  # of functions, the kept one first
 
     @property
+    def is_cold(self) -> bool:
+        """Whether its code is a cold part, or a function that is cold as a whole."""
+        return self.section.startswith(_COLD_SECTIONS)
+
+    @property
     def symbols(self) -> tuple[str, ...]:
         """The symbols that the code of the kept section may have, the most probable first."""
         name = self.names[0]
-        return (f"{name}.cold", name) if self.section.startswith(_COLD_SECTIONS) else (name,)
+        return (f"{name}.cold", name) if self.is_cold else (name,)
 
 
 def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) -> Reported:
@@ -83,25 +90,29 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
         if names[0]:
             classes.append(_Class(folded.kept.section, [name for name in names if name]))
     wanted = {symbol for each in classes for symbol in each.symbols}
+    wanted.update(name for each in classes if each.is_cold for name in each.names)
     by_name = _addresses_of(image, bodies, wanted) if classes else {}
+    hot = {name for each in classes if not each.is_cold for name in each.names}
     functions: dict[int, list[ReportedFunction]] = {}
     kept: set[int] = set()
     for each in classes:
         choices = [(name, by_name[name]) for name in each.symbols if name in by_name]
         if not choices:
             continue  # it has no symbol
-        cold = is_cold_part(choices[0][0])
-        if each.section.startswith(_COLD_SECTIONS) and not cold:
-            continue  # a cold part without a symbol, or a function that is cold as a whole: indistinguishable
-        vaddrs = choices[0][1]
+        symbol, vaddrs = choices[0]
+        if each.is_cold and not is_cold_part(symbol) and symbol in hot:
+            continue  # a cold part without a symbol
         if len(vaddrs) == 1:
             kept |= vaddrs - set(functions)
-        else:
+        names = each.names
+        if each.is_cold:  # parts of functions, and functions that are cold as a whole
+            are_parts = is_cold_part(symbol)
+            elsewhere = hot.union(name for name in names if by_name.get(name, vaddrs) - vaddrs)
+            names = [f"{name}.cold" if are_parts or name in elsewhere else name for name in names]
+        if len(vaddrs) > 1:
             vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr)}
         for vaddr in vaddrs:
-            functions.setdefault(vaddr, []).extend(
-                ReportedFunction(name + (".cold" if cold else "")) for name in each.names
-            )
+            functions.setdefault(vaddr, []).extend(map(ReportedFunction, names))
     _add_thunks(image, bodies, classes, functions)
     return Reported(functions, names_all, frozenset(kept))
 
@@ -109,24 +120,33 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
 def _add_thunks(
     image: Image, bodies: Bodies, classes: list[_Class], functions: dict[int, list[ReportedFunction]]
 ) -> None:
-    """Add thunks to the sections of their functions, where no thunk has a section of its own (clang's have)."""
-    class_of = {name: each for each in classes for name in each.names}
-    if any(map(thunk_target, class_of)):
-        return
+    """Add the thunks that gcc puts into the section of their function: those of functions that many units may have.
+
+    All others have sections of their own, as all of clang's. What a report or another address names is one of these.
+    """
+    by_heat = sorted(classes, key=lambda each: not each.is_cold)  # a function with a cold part is not that
+    class_of = {name: each for each in by_heat for name in each.names}
     symbols = image.symbols
-    is_thunk = symbols.begin_with(_THUNKS, bodies.symbol_rows)
+    at = np.flatnonzero(symbols.begin_with(_THUNKS, bodies.symbol_rows))
+    rows, vaddrs = bodies.symbol_rows[at], bodies.symbol_value[at].tolist()
+    names = symbols.names(rows.tolist())
+    vaddrs_of: dict[str, set[int]] = {}
+    for name, vaddr in zip(names, vaddrs, strict=True):
+        vaddrs_of.setdefault(name, set()).add(vaddr)
+    has_own = (symbols.bind[rows] == STB_GLOBAL).tolist()  # weak functions become local where they are not exported
     seen: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would add all
-    for at in np.flatnonzero(is_thunk).tolist():
-        symbol = symbols.name(int(bodies.symbol_rows[at]))
+    for symbol, vaddr, has_section in zip(names, vaddrs, has_own, strict=True):
         function = thunk_target(symbol)
-        if function in class_of:
-            prefix = symbol[: len(symbol) - len(function) + len("_Z")]
-            vaddr = int(bodies.symbol_value[at])
-            for name in class_of[function].names:
-                thunk = prefix + name[2:]
-                if name.startswith("_Z") and (vaddr, thunk) not in seen:
-                    seen.add((vaddr, thunk))
-                    functions.setdefault(vaddr, []).append(ReportedFunction(thunk))
+        if has_section or _INTERNAL in symbol or function not in class_of:
+            continue
+        prefix = symbol[: len(symbol) - len(function) + len("_Z")]
+        thunks = [prefix + name[2:] for name in class_of[function].names if name.startswith("_Z")]
+        if any(thunk in class_of for thunk in thunks):
+            continue
+        for thunk in thunks:
+            if (vaddr, thunk) not in seen and not vaddrs_of.get(thunk, {vaddr}) - {vaddr}:
+                seen.add((vaddr, thunk))
+                functions.setdefault(vaddr, []).append(ReportedFunction(thunk))
 
 
 def _may_lack_names(image: Image, bodies: Bodies, vaddr: int) -> bool:

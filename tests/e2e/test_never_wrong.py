@@ -333,9 +333,19 @@ def test_split_stacks_call_into_the_middle_of_functions(workshop: Workshop) -> N
     program.check()
 
 
+# their thunks have sections of their own
+CLASSES_OF_ONE_UNIT = """
+    struct One : Left, Right { int right(int n) override; } one;
+    struct Two : Left, Right { int right(int n) override; } two;
+    NOINLINE int One::right(int n) { SAMPLE(); total -= n; return Left::cents + n; }
+    NOINLINE int Two::right(int n) { SAMPLE(); total -= n; return Left::cents + n; }
+"""
+
+
 @pytest.mark.parametrize("toolchain", [GCC_MOLD], ids=str, indirect=True)
-def test_thunks_in_the_section_of_their_function_are_folded_with_it(workshop: Workshop) -> None:
-    program = workshop.build_with_tables(
+@pytest.mark.parametrize("others", ["", CLASSES_OF_ONE_UNIT], ids=["alone", "beside others"])
+def test_thunks_in_the_section_of_their_function_are_folded_with_it(workshop: Workshop, others: str) -> None:
+    program = workshop.build(
         """
         extern int total;
         int total;
@@ -345,14 +355,45 @@ def test_thunks_in_the_section_of_their_function_are_folded_with_it(workshop: Wo
             NOINLINE int right(int n) override { SAMPLE(); total += n; return cents + Right::cents; }
             using Left::cents;
         };
-        Right *volatile rights[] = {new Both<int>, new Both<unsigned>};
+        OTHERS
+        Right *volatile rights[] = {new Both<int>, new Both<unsigned>, MORE};
         int main() { for (Right *right : rights) total += right->right(3); return 0; }
-        """
+        """.replace("OTHERS", others).replace("MORE", "&one, &two" if others else ""),
+        link_flags=["-Wl,--gc-sections"],
     )
+    program.add_tables("--icf-report", program.report)
     program.check()
     classes = json.loads(icf("dump", "--folds", "--json", program.folded))["classes"]
     named = [{member["linkage_name"] for member in each["members"]} for each in classes]
     assert {"_ZThn16_N4BothIiE5rightEi", "_ZThn16_N4BothIjE5rightEi"} in named
+
+
+COLD = """
+    extern int total;
+    int total;
+    struct Crate { NOINLINE ~Crate() { SAMPLE(); ++total; } };
+    NOINLINE void pay(int n) { Crate crate; if (n) throw n; total += 3; }
+    NOINLINE void play(int n) { Crate crate; if (n) throw n; total += 4; }
+    __attribute__((cold)) NOINLINE void apples(int n) { SAMPLE(); total += n; }
+    __attribute__((cold)) NOINLINE void pears(int n) { SAMPLE(); total += n; }
+    int main() {
+        try { pay(1); } catch (int) { total += 5; }
+        try { play(2); } catch (int) { total += 6; }
+        apples(1); ++total; pears(2);
+        return total == 0;
+    }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GCC_MOLD, GOLD], ids=str, indirect=True)
+def test_a_report_names_functions_that_are_cold_as_a_whole(workshop: Workshop) -> None:
+    """They are in sections of the same names as cold parts. With --gc-sections mold drops the symbols of both."""
+    program = workshop.build(COLD, link_flags=["-Wl,--gc-sections"])
+    program.add_tables("--icf-report", program.report)
+    found = program.check()
+    assert found["_Z6applesi"] == found["_Z5pearsi"] == {"unique"}
+    parts = program.merged() & {frozenset({"_Z3payi"}), frozenset({"_Z4playi"})}  # mold folds none that clean up
+    assert not any("unmerged" in found[min(names)] for names in parts)
 
 
 TYPEDEFS = """
