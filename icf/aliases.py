@@ -19,6 +19,8 @@ _APPENDED = re.compile(
     r"\.(?:cold|constprop|isra|part|__part|lto_priv|localalias|llvm|__uniq|specialized|argprom|argelim|retelim|memprof"
     r"|actor|resume|destroy|cleanup|warm|hot)(?![^.])"
 )
+# link-time optimization tells local functions of one name apart
+_RENAMED = re.compile(r"(?<!^)(?:\.(?:llvm|lto_priv))?\.\d+$")
 # those that mark a part or a clone of the function, at the end of its symbol
 _CLONE = re.compile(
     r"(?<!^)(?:\.(?:cold|constprop|isra|part|__part|localalias|specialized|argprom|argelim|retelim|memprof"
@@ -107,6 +109,15 @@ def base_name(symbol: str) -> str:
     """
     appended = _APPENDED.search(symbol, 1) if "." in symbol else None
     return symbol if appended is None else symbol[: appended.start()]
+
+
+def name_before_link(symbol: str) -> str:
+    """Return the linkage name of a local function without what link-time optimization appended.
+
+    >>> name_before_link("_ZL3foov.7"), name_before_link("init.llvm.1"), name_before_link("init.lto_priv.0")
+    ('_ZL3foov', 'init', 'init')
+    """
+    return _RENAMED.sub("", symbol, count=1) if "." in symbol else symbol
 
 
 def function_name(symbol: str) -> str:

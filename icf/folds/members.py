@@ -14,13 +14,14 @@ wrong.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import base_name, is_abstract, is_clone, kin, same_function
+from icf.aliases import base_name, is_abstract, is_clone, kin, name_before_link, same_function
 from icf.columns import I8
 from icf.demangle import demangle
 from icf.folds.body_members import KEPT, UNKNOWN
@@ -28,6 +29,7 @@ from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
 from icf.folds.nameless import assign
 
+_LTO_PRIV = re.compile(r"\.lto_priv\.\d+")  # gcc -flto: a local function that has namesakes
 _NO_ROWS = np.empty(0, np.int8)
 
 
@@ -133,6 +135,7 @@ def match(
     nameless: list[Group] = []
     has_symbols = bool(named or plain or len(kept_of_rows))
     rest = _ByKin(named)
+    numbered = _Numbered(groups, rest)
     for group in sorted(groups, key=lambda group: not is_abstract(group.linkage)):  # clones first: fewer names fit them
         assert identities is not None
         mine = [entry for entry in rest.kin_of(group.linkage or group.name) if _names(group, entry.name)]
@@ -141,6 +144,8 @@ def match(
             continue
         if not group.external and len(mine) > 1:
             mine = _from_unit(mine, identities.files_of(group.dies))
+        if not group.external:
+            mine = numbered.symbols_of(group, mine, drops_names=drops_names)
         clones = _by_function(mine)
         if len(clones) > 1:  # foo and foo.constprop.0: nothing shows which DIE is whose
             made = [_member(entries) for entries in clones.values()]
@@ -220,10 +225,13 @@ class _ByKin:
         self._left = dict.fromkeys(entries)
         self._by_kin: dict[str, list[Named]] = {}
         for entry in entries:
-            self._by_kin.setdefault(kin(entry.name), []).append(entry)
+            self._by_kin.setdefault(kin(name_before_link(entry.name)), []).append(entry)
 
     def kin_of(self, name: str) -> list[Named]:
         return [entry for entry in self._by_kin.get(kin(name), ()) if entry in self._left]
+
+    def is_left(self, entry: Named) -> bool:
+        return entry in self._left
 
     def remove(self, entries: list[Named]) -> None:
         for entry in entries:
@@ -231,6 +239,39 @@ class _ByKin:
 
     def left(self) -> list[Named]:
         return list(self._left)
+
+
+class _Numbered:
+    """Local functions of several units that link-time optimization put into one object: f, f.7, f.12.
+
+    In DWARF all of them are f, in the order of their numbers.
+    """
+
+    def __init__(self, groups: list[Group], symbols: _ByKin) -> None:
+        self._all = symbols
+        self._groups: dict[str, list[Group]] = {}
+        for group in groups:
+            if group.linkage and not group.external:
+                self._groups.setdefault(group.linkage, []).append(group)
+        self._symbols = {
+            name: sorted(
+                (entry for entry in symbols.kin_of(name) if name_before_link(entry.name) == name),
+                key=lambda entry: (len(entry.name), entry.name),
+            )
+            for name in self._groups
+        }
+
+    def symbols_of(self, group: Group, exact: list[Named], *, drops_names: bool) -> list[Named]:
+        """Return the symbols, which are not taken, that may be those of a group; `exact` are those of its very name."""
+        symbols, groups = self._symbols.get(group.linkage, []), self._groups.get(group.linkage, [])
+        if all(entry.name == group.linkage for entry in symbols):
+            return exact
+        if len(symbols) == len(groups):
+            at = sorted(groups, key=lambda each: min(each.dies)).index(group)
+            symbols = symbols[at : at + 1]
+        elif len(groups) > 1 and drops_names:
+            return exact
+        return [entry for entry in symbols if self._all.is_left(entry)]
 
 
 def _members_by_kin(members: list[FoldMember]) -> dict[str, list[FoldMember]]:
@@ -290,7 +331,15 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     if file and member.files and file not in member.files:
         return False
     names = (member.name, *member.aliases)
-    return member.is_named(name) or any(same_function(base_name(known), base_name(name)) for known in names)
+    return member.is_named(name) or any(_may_be_one(known, name) for known in names)
+
+
+def _may_be_one(known: str, name: str) -> bool:
+    """Return whether two names may be of one function or its clones; f.lto_priv.0 and f.lto_priv.1 are of two."""
+    numbers = [_LTO_PRIV.search(each) for each in (known, name)]
+    if numbers[0] and numbers[1] and numbers[0][0] != numbers[1][0]:
+        return False
+    return same_function(base_name(known), base_name(name))
 
 
 def _attach_nameless(identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool) -> None:

@@ -11,6 +11,7 @@ of the addresses, since a superfluous candidate makes an answer ambiguous and a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +25,7 @@ from icf.folds.body_members import Members
 from icf.folds.functions import Bodies
 from icf.folds.members import ReportedFunction
 from icf.linkers import KeptSymbols
-from icf.sets import is_in
+from icf.sets import distinct, is_in
 from icf.strings import hash_names
 from icf.tables.pointed import thunk_target
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _THUNKS = (b"_ZTh", b"_ZTv", b"_ZTc")  # the names of thunks begin so
 _INTERNAL = "_GLOBAL__N_1"  # in the names of functions of one unit
+_PRIVATE = re.compile(r"\.lto_priv\.\d+")  # gcc -flto: local functions of one name
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
 
 
@@ -156,12 +158,18 @@ def _may_lack_names(image: Image, bodies: Bodies, vaddr: int) -> bool:
 
 
 def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, set[int]]:
-    """Return addresses of the function symbols with these names."""
+    """Return addresses of the function symbols with these names.
+
+    Where `f.lto_priv.0` is none of them it counts as `f`, as the section of a thunk has it.
+    """
     symbols = image.symbols
     rows = bodies.symbol_rows
-    hashes = symbols.hashes(rows)
-    wanted = hash_names(sorted(names))
+    hashes = symbols.hashes(rows, of_kin=True)
+    wanted = distinct(hash_names(sorted(names), of_kin=True))
     found: dict[str, set[int]] = {}
-    for at in np.flatnonzero(is_in(hashes, wanted)).tolist():
-        found.setdefault(symbols.name(int(rows[at])), set()).add(int(bodies.symbol_value[at]))
+    at = np.flatnonzero(is_in(hashes, wanted))
+    for name, vaddr in zip(symbols.names(rows[at].tolist()), bodies.symbol_value[at].tolist(), strict=True):
+        own = name if name in names else _PRIVATE.sub("", name)
+        if own in names:
+            found.setdefault(own, set()).add(vaddr)
     return found

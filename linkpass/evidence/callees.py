@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import base_name, same_function
+from icf.aliases import base_name, name_before_link, same_function
 from icf.columns import I64, U64, Mask
 from icf.folds.identity import Described
 from icf.sets import distinct, is_in, rows_with, runs
@@ -191,14 +191,13 @@ def _counts(ascending: U64, values: U64) -> I64:
 
 
 def _is_member(callee: Described, name: str) -> bool:
-    """Return whether the name of a member is that of the callee.
+    """Return whether the name of a member may be that of the callee.
 
     A clone (foo.isra.0) is local to its unit, where a DIE with code describes it. So in a unit that has none at this
-    body, a call of foo means foo itself.
+    body, a call of foo means foo itself. Link-time optimization renames local functions, not what describes them.
     """
-    if not callee.linkage:
-        return name == callee.name
-    return same_function(callee.linkage, name)
+    names = {name, name_before_link(name)}
+    return any(same_function(callee.linkage or callee.name, each) for each in names)
 
 
 def _is_symbol(callee: Described, symbol: str) -> bool:

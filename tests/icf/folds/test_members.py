@@ -143,6 +143,39 @@ def test_the_member_of_which_nothing_is_said_was_kept_if_all_others_were_folded(
     assert [(member.name, member.kept) for member in members] == [("_Z1fv", False), ("bare", True)]
 
 
+def numbered(*numbers: str) -> list[Named]:
+    return [symbol(f"_ZL1fv{number}", row, "ld-temp.o") for row, number in enumerate(numbers)]
+
+
+def test_namesakes_of_lto_have_their_dies_in_the_order_of_their_numbers(identities: Identities) -> None:
+    groups = [group("_ZL1fv", "f", die, external=False) for die in (IN_B, IN_A)]
+    assert shape(put_together(identities, groups, numbered(".12", ""))) == [
+        ("_ZL1fv", [], [1], [IN_A]),
+        ("_ZL1fv.12", [], [0], [IN_B]),
+    ]
+
+
+def test_a_die_that_several_namesakes_of_lto_may_have_is_of_none(identities: Identities) -> None:
+    groups = [group("_ZL1fv", "f", IN_A, external=False)]
+    found = put_together(identities, groups, numbered("", ".7"), knows_kept=True)
+    assert shape(found) == [("_ZL1fv", [], [0], []), ("_ZL1fv.7", [], [1], [])]
+    assert [sorted(member.roots) for member in found] == [[IN_A], [IN_A]]
+
+
+@pytest.mark.parametrize("drops_names", [False, True])
+def test_more_namesakes_of_lto_than_dies_are_all_members(identities: Identities, drops_names: bool) -> None:
+    groups = [group("_ZL1fv", "f", die, external=False) for die in (IN_A, IN_B)]
+    found = put_together(identities, groups, numbered("", ".7", ".12"), drops_names=drops_names)
+    assert {row for member in found for row in member.symbols} == {0, 1, 2}
+    assert sum(bool(member.symbols) for member in found) == 3
+
+
+def test_numbered_copies_of_lto_are_two_functions_of_a_report(identities: Identities) -> None:
+    named = [symbol("_ZL1fv.lto_priv.0", 1, "ltrans0.o")]
+    found = put_together(identities, [], named, ["_ZL1fv.lto_priv.0", "_ZL1fv.lto_priv.1"])
+    assert [member.name for member in found] == ["_ZL1fv.lto_priv.0", "_ZL1fv.lto_priv.1"]
+
+
 def test_nothing_makes_no_member() -> None:
     assert put_together(None, [], []) == []
 
