@@ -6,8 +6,9 @@ method of a class with internal linkage nothing is left but the slot that leads 
     vtable for (anonymous namespace)::Both       slot 2 of its second base   -> 0xa80
     symbols and DIEs at 0xa80                    Plain::read() const
 
-A slot holds a method of its class, or of one of its bases. If no member of the body is one, a further member is. One
-that is hides the other: where a thunk shares the body of a method of a base, this finds nothing.
+A slot holds a method of its class, or of one of its bases. If no member of the body is one, a further member is. So it
+is if that method is of another file, where a class has the same name. A method that is one hides the other: where a
+thunk shares the body of a method of a base, this finds nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from icf.vtables.layout import Vtables, are_vtable_names
 from icf.vtables.methods import is_standard, keys_of_classes, read_methods
 from icf.vtables.rtti import Classes
 
+ANY = 0  # file
+
 
 def find_unseen_methods(image: Image, finder: FoldFinder) -> frozenset[int]:
     """Return the bodies that hold a method of a local class which neither a symbol nor a DIE shows."""
@@ -40,13 +43,35 @@ def find_unseen_methods(image: Image, finder: FoldFinder) -> frozenset[int]:
     groups, slots = vtables.groups, vtables.slots
     is_asked = (is_local[groups.symbol] & (groups.typeinfo != 0))[slots.group]
     is_asked &= is_in(slots.target, finder.bodies.start)
-    classes = vtables.classes_of(slots.group[is_asked]).astype(np.uint64)
-    vaddr, classes = distinct_pairs(slots.target[is_asked], classes)
-    lineages = _Lineages.of(vtables.classes, classes.astype(np.int64))
-    open_ = np.flatnonzero(~_have_methods(finder, vaddr, lineages))
-    return frozenset(
-        int(vaddr[row]) for row in open_.tolist() if not _has_nameless(finder, int(vaddr[row]), lineages.types(row))
-    )
+    vaddr, group = distinct_pairs(slots.target[is_asked], slots.group[is_asked].astype(np.uint64))
+    group = group.astype(np.int64)
+    files = _Files(finder)
+    file = np.array([files.of_symbol(row) for row in groups.symbol[group].tolist()], np.int64)
+    lineages = _Lineages.of(vtables.classes, vtables.classes_of(group))
+    is_open = ~_have_methods(finder, vaddr, file, lineages, files)
+    rows = zip(np.flatnonzero(is_open).tolist(), vaddr[is_open].tolist(), file[is_open].tolist(), strict=True)
+    return frozenset(at for row, at, own in rows if not _has_nameless(finder, at, lineages.types(row), files, own))
+
+
+class _Files:
+    """Numbers of source files, by their names; ANY where the name says nothing, as in the output of LTO."""
+
+    def __init__(self, finder: FoldFinder) -> None:
+        self._finder = finder
+        self._identities = finder.identities
+        names = self._identities.files_of_units() if self._identities is not None else []
+        self._numbers = {name: number for number, name in enumerate(sorted({*names} - {""}), 1)}
+
+    def of_symbol(self, row: int) -> int:
+        """Return the file of a symbol with internal linkage."""
+        symbols = self._finder.image.symbols
+        is_local = symbols.bind[row] == STB_LOCAL and symbols.visibility[row] == 0
+        return self._numbers.get(symbols.file_name(row), ANY) if is_local else ANY
+
+    def of_die(self, die: int) -> int:
+        """Return the file of the unit of a function with internal linkage."""
+        assert self._identities is not None
+        return self._numbers.get(min(self._identities.files_of([die]), default=""), ANY)
 
 
 class _Lineages(NamedTuple):
@@ -74,46 +99,64 @@ class _Lineages(NamedTuple):
         return [self.names[idx] for idx in self.idx[first:last].tolist()]
 
 
-def _have_methods(finder: FoldFinder, vaddr: U64, lineages: _Lineages) -> Mask:
-    """Return of which bodies a symbol or a linkage name is that of a method of the lineage in the same row."""
+def _have_methods(finder: FoldFinder, vaddr: U64, file: I64, lineages: _Lineages, files: _Files) -> Mask:
+    """Return of which bodies a symbol or a linkage name is that of a method of the lineage in the same row.
+
+    A method with internal linkage must be of the file of the row.
+    """
     bodies, idx_of_row = np.unique(vaddr, return_inverse=True)
-    body, names = _linkage_names(finder, bodies)
+    names = _linkage_names(finder, bodies, files)
     class_of_key, keys = keys_of_classes(lineages.names)
-    found, is_of_standard, is_any = read_methods(names, keys)
+    found, is_of_standard, is_any = read_methods(names.text, keys)
     order = np.argsort(keys, kind="stable")
     first, last = (np.searchsorted(keys[order], found.class_key, side=side) for side in ("left", "right"))
     row, at = rows_of_runs(first, last - first)
-    count = len(lineages.names)
-    methods = distinct(body[found.name[row]] * count + class_of_key[order[at]])
+    name = found.name[row]
+    count, file_count = len(lineages.names), int(file.max(initial=ANY)) + 1
+    methods = distinct((names.body[name] * count + class_of_key[order[at]]) * file_count + names.file[name])
     idx = idx_of_row.reshape(-1)[lineages.row]
-    has = is_in(idx * count + lineages.idx, methods)
-    of_standard = np.array(list(map(is_standard, lineages.names)), np.bool_)
-    has |= of_standard[lineages.idx] & is_in(idx, distinct(body[is_of_standard])) | is_in(idx, distinct(body[is_any]))
+    number = (idx * count + lineages.idx) * file_count
+    has = is_in(number + ANY, methods) | is_in(number + file[lineages.row], methods)
+    of_standard = np.array(list(map(is_standard, lineages.names)), np.bool_)[lineages.idx]
+    has |= of_standard & is_in(idx, distinct(names.body[is_of_standard])) | is_in(idx, distinct(names.body[is_any]))
     return np.bincount(lineages.row[has], minlength=len(vaddr)) > 0
 
 
-def _linkage_names(finder: FoldFinder, vaddrs: U64) -> tuple[I64, list[str]]:
-    """Return the names of all symbols and DIEs at some bodies, and the index of the body of each."""
-    bodies, symbols = finder.bodies, finder.image.symbols
-    rows = np.flatnonzero(is_in(bodies.symbol_value, vaddrs))
-    body = np.searchsorted(vaddrs, bodies.symbol_value[rows])
-    names = symbols.names(bodies.symbol_rows[rows].tolist())
+class _Names(NamedTuple):
+    """Names at bodies."""
+
+    body: I64
+    file: I64
+    text: list[str]
+
+
+def _linkage_names(finder: FoldFinder, vaddrs: U64, files: _Files) -> _Names:
+    """Return the names of all symbols and DIEs at some bodies."""
+    bodies = finder.bodies
+    at = np.flatnonzero(is_in(bodies.symbol_value, vaddrs))
+    body = np.searchsorted(vaddrs, bodies.symbol_value[at])
+    rows = bodies.symbol_rows[at].tolist()
+    names, file = finder.image.symbols.names(rows), list(map(files.of_symbol, rows))
     if finder.functions is not None and finder.identities is not None:
-        rows = np.flatnonzero(is_in(bodies.dwarf_low, vaddrs))
-        found = finder.identities.of(finder.functions.die[bodies.dwarf_rows[rows]].tolist())
-        body = np.append(body, np.searchsorted(vaddrs, bodies.dwarf_low[rows]))
+        at = np.flatnonzero(is_in(bodies.dwarf_low, vaddrs))
+        dies = finder.functions.die[bodies.dwarf_rows[at]].tolist()
+        found = finder.identities.of(dies)
+        body = np.append(body, np.searchsorted(vaddrs, bodies.dwarf_low[at]))
         names += [described.linkage for described in found]
-    return body, names
+        file += [ANY if each.external else files.of_die(die) for each, die in zip(found, dies, strict=True)]
+    return _Names(body, np.array(file, np.int64), names)
 
 
-def _has_nameless(finder: FoldFinder, vaddr: int, types: Sequence[str]) -> bool:
+def _has_nameless(finder: FoldFinder, vaddr: int, types: Sequence[str], files: _Files, file: int) -> bool:
     """Return whether a DIE at a body, without a linkage name, may be that of a method of one of these classes."""
     if finder.functions is None or finder.identities is None:
         return False
     dies = finder.functions.die[finder.bodies.dwarf_at(vaddr)].tolist()
-    owners = finder.identities.classes_of(dies)
+    own = [die for die in dies if ANY in (file, files.of_die(die)) or files.of_die(die) == file]
     words = list(map(_words_of_type, types))
-    return any(owner and any(identifiers(owner) <= own for own in words) for owner in owners)
+    return any(
+        owner and any(identifiers(owner) <= each for each in words) for owner in finder.identities.classes_of(own)
+    )
 
 
 @cache

@@ -55,9 +55,11 @@ class SlotsByObject:
         entries = [table[offset] for table in self._tables.get(key if is_local else (name, ""), []) if offset in table]
         for names, file in entries:
             named = {idx for name in names for idx in self._members_at(linked, vaddr).get(name, ())}
-            if file and len(named) > 1:
+            if file:
                 members = linked.members(vaddr)
-                named = {idx for idx in named if file in members.files_of(idx)}
+                named = {
+                    idx for idx in named if file in (files := members.files_of(idx)) or not (files or named - {idx})
+                }
             if not named:
                 return frozenset()  # the function is in another body, or the known members are not all
             found |= named

@@ -50,7 +50,8 @@ def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None
     found = vtables.slots
     found = found.rows(np.flatnonzero(is_in(found.target, linked.bodies.start)))
     is_merged = is_in(found.target, linked.vaddrs)
-    members = np.where(is_merged, ALL_MEMBERS, 0)
+    is_open = is_merged | is_in(found.target, np.array(sorted(linked.undescribed), np.uint64))
+    members = np.where(is_open, ALL_MEMBERS, 0)
     if is_merged.any():
         merged = found.rows(np.flatnonzero(is_merged))
         members[is_merged] = _name(linked, vtables, merged, by_object)
