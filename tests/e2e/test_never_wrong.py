@@ -385,7 +385,7 @@ COLD = """
 """
 
 
-@pytest.mark.parametrize("toolchain", [GCC_MOLD, GOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("toolchain", [GCC_MOLD, GOLD, MOLD], ids=str, indirect=True)
 def test_a_report_names_functions_that_are_cold_as_a_whole(workshop: Workshop) -> None:
     """They are in sections of the same names as cold parts. With --gc-sections mold drops the symbols of both."""
     program = workshop.build(COLD, link_flags=["-Wl,--gc-sections"])

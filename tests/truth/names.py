@@ -16,7 +16,7 @@ import pycxxfilt
 _CALL, _CALL_WORD = "operator()", "operator__call"  # not a parenthesis of parameters
 _AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?)*::")
 _ARGUMENTS = re.compile(r"<[^<>]*>")
-CLONE = re.compile(r"\.(part|cold|constprop|isra|lto_priv|llvm|__uniq)(\.\d+)*|(\.\d+)+$")
+CLONE = re.compile(r"\.(part|cold|constprop|isra|actor|resume|destroy|cleanup|lto_priv|llvm|__uniq)(\.\d+)*|(\.\d+)+$")
 
 
 @cache

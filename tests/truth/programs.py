@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.support import toolchain
 from tests.truth.composites import write_composites, write_promises
+from tests.truth.forms import write_forms
 from tests.truth.generated import write_sources
 from tests.truth.locals import write_locals
 from tests.truth.virtuals import write_virtuals
@@ -178,6 +179,12 @@ VISITORS = Program("visitors", partial(write_visitors, unit_count=6), lambda _: 
 COMPOSITES = Program("composites", partial(write_composites, type_count=6), lambda _: [], _generated_runs, gap=7)
 PROMISES = Program("promises", partial(write_promises, type_count=6), lambda _: [], _generated_runs, gap=7)
 LOCALS = Program("locals", partial(write_locals, unit_count=3, type_count=4), lambda _: [], _generated_runs, gap=7)
+FORMS = Program(
+    "forms", partial(write_forms, unit_count=4, type_count=4), lambda _: ["-std=gnu++20"], _generated_runs, gap=7
+)
+SMALL_FORMS = Program(
+    "small-forms", partial(write_forms, unit_count=3, type_count=3), lambda _: ["-std=gnu++20"], _generated_runs, gap=5
+)
 NINJA = Program("ninja", _ninja_sources, lambda _: [], _ninja_runs, "ninja-build", gap=100)
 CPPCHECK = Program("cppcheck", _cppcheck_sources, _cppcheck_flags, _cppcheck_runs, "cppcheck", gap=5000)
 PROTOC = Program(
@@ -199,6 +206,8 @@ PROGRAMS = {
         PROMISES,
         VISITORS,
         LOCALS,
+        FORMS,
+        SMALL_FORMS,
         NINJA,
         CPPCHECK,
         PROTOC,

@@ -18,7 +18,7 @@ from tests.truth.folding import match_images, read_folds
 from tests.truth.kinds import Kind, add_tables
 from tests.truth.measure import measure, sample_both
 from tests.truth.names import identifier, is_same
-from tests.truth.programs import LOCALS, SMALL, SMALL_VIRTUAL, Unavailable
+from tests.truth.programs import LOCALS, SMALL, SMALL_FORMS, SMALL_VIRTUAL, Unavailable
 from tests.truth.reached import DIRECT, POINTER, TAIL_VIRTUAL, VIRTUAL
 from tests.truth.record import Sampler, Sampling, build_sampler
 
@@ -123,6 +123,30 @@ def test_local_functions_of_gcc_get_no_wrong_name(linker: str, cache: Path, tmp_
         bad = [finding for finding, _ in score.findings.most_common(5)]
         assert score.merged["wrong"] == score.other["unmerged, wrong"] == 0, bad
         assert score.share(score.known, "right") > 30, bad  # which of several namesakes it is may stay open
+
+
+NAMESAKES = [
+    Kind("clang", "lld", ("image",)),
+    Kind("clang-lto", "lld", ("image", "link")),
+    Kind("gcc", "mold", ("report",)),
+    Kind("gcc-lto", "mold", ("report",)),
+    Kind("gcc-O0", "gold", ("image", "objects")),
+]
+
+
+@pytest.mark.parametrize("kind", NAMESAKES, ids=lambda kind: f"{kind.compiler}-{kind.linker}")
+def test_namesakes_of_several_units_get_no_wrong_name(kind: Kind, cache: Path, tmp_path: Path) -> None:
+    try:
+        built = build(SMALL_FORMS, kind.compiler, kind.linker, cache)
+        measured = measure(built, kind, list(icf_command()), tmp_path, cache, with_vptr=True, peers=False)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    for result in measured.results:
+        assert result.score is not None and result.with_vptr is not None, result.problem
+        for score in (result.score, result.with_vptr):
+            bad = [finding for finding, _ in score.findings.most_common(50) if "wrong" in finding]
+            assert score.merged["wrong"] == score.other["unmerged, wrong"] == 0, (result.evidence, bad)
+            assert sum(score.merged.values()) > 300
 
 
 def test_a_caller_that_is_missing_makes_no_name_wrong(cache: Path, tmp_path: Path) -> None:
