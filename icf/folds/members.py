@@ -29,7 +29,8 @@ from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
 from icf.folds.nameless import assign
 
-_LTO_PRIV = re.compile(r"\.lto_priv\.\d+")  # gcc -flto: a local function that has namesakes
+# of local functions that have namesakes in other units: gcc -flto, clang -flto=thin, -funique-internal-linkage-names
+_OF_UNIT = re.compile(r"\.(?:lto_priv|llvm|__uniq)\.\d+")
 _NO_ROWS = np.empty(0, np.int8)
 
 
@@ -336,8 +337,8 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
 
 def _may_be_one(known: str, name: str) -> bool:
     """Return whether two names may be of one function or its clones; f.lto_priv.0 and f.lto_priv.1 are of two."""
-    numbers = [_LTO_PRIV.search(each) for each in (known, name)]
-    if numbers[0] and numbers[1] and numbers[0][0] != numbers[1][0]:
+    ours, theirs = (_OF_UNIT.search(each) for each in (known, name))
+    if ours and theirs and ours[0] != theirs[0]:
         return False
     return same_function(base_name(known), base_name(name))
 

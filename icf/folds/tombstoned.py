@@ -219,7 +219,8 @@ def _described_names(member: FoldMember) -> list[str]:
     plain = short_name(base)
     # gcc leaves out defaulted template arguments, and writes the type of a conversion as the source has it: such a
     # name may be that of another function's DIE
-    return [base] if plain == base or "<" in plain or plain.startswith("operator ") else [base, plain]
+    names = [base] if plain == base or "<" in plain or plain.startswith("operator ") else [base, plain]
+    return list(dict.fromkeys([member.name, *names]))
 
 
 def is_unfolded(name: str) -> bool:

@@ -170,10 +170,11 @@ def test_more_namesakes_of_lto_than_dies_are_all_members(identities: Identities,
     assert sum(bool(member.symbols) for member in found) == 3
 
 
-def test_numbered_copies_of_lto_are_two_functions_of_a_report(identities: Identities) -> None:
-    named = [symbol("_ZL1fv.lto_priv.0", 1, "ltrans0.o")]
-    found = put_together(identities, [], named, ["_ZL1fv.lto_priv.0", "_ZL1fv.lto_priv.1"])
-    assert [member.name for member in found] == ["_ZL1fv.lto_priv.0", "_ZL1fv.lto_priv.1"]
+@pytest.mark.parametrize("kind", ["lto_priv", "llvm", "__uniq"])
+def test_copies_of_two_units_are_two_functions_of_a_report(identities: Identities, kind: str) -> None:
+    names = [f"_ZL1fv.{kind}.0", f"_ZL1fv.{kind}.1"]
+    found = put_together(identities, [], [symbol(names[0], 1, "ltrans0.o")], names)
+    assert [member.name for member in found] == names
 
 
 def test_nothing_makes_no_member() -> None:
