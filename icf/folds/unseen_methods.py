@@ -7,8 +7,9 @@ method of a class with internal linkage nothing is left but the slot that leads 
     symbols and DIEs at 0xa80                    Plain::read() const
 
 A slot holds a method of its class, or of one of its bases. If no member of the body is one, a further member is. So it
-is if that method is of another file, where a class has the same name. A method that is one hides the other: where a
-thunk shares the body of a method of a base, this finds nothing.
+is if that method is of another file, where a class has the same name. Without RTTI the bases are not known: a method of
+one is virtual, and in that slot of its own vtable, too. A method that is one hides the other: where a thunk shares the
+body of a method of a base, this finds nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ import numpy as np
 
 from icf.columns import I64, U64, Mask
 from icf.demangle import demangle
+from icf.dwarf.virtual import VirtualDies
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.folds.classes import FoldFinder
 from icf.folds.nameless import identifiers, identifiers_of
 from icf.sets import distinct, distinct_pairs, is_in, rows_of_runs
-from icf.vtables.layout import Vtables, are_vtable_names
+from icf.tables.pointed import thunk_target
+from icf.vtables.layout import Slots, Vtables, are_vtable_names
 from icf.vtables.methods import is_standard, keys_of_classes, read_methods
 from icf.vtables.rtti import Classes
 
 ANY = 0  # file
+_VTABLE = "_ZTV"
 
 
 def find_unseen_methods(image: Image, finder: FoldFinder) -> frozenset[int]:
@@ -41,16 +45,63 @@ def find_unseen_methods(image: Image, finder: FoldFinder) -> frozenset[int]:
         return frozenset()
     vtables = Vtables(image)
     groups, slots = vtables.groups, vtables.slots
-    is_asked = (is_local[groups.symbol] & (groups.typeinfo != 0))[slots.group]
-    is_asked &= is_in(slots.target, finder.bodies.start)
-    vaddr, group = distinct_pairs(slots.target[is_asked], slots.group[is_asked].astype(np.uint64))
-    group = group.astype(np.int64)
+    slots = slots.rows(np.flatnonzero(is_local[groups.symbol][slots.group] & is_in(slots.target, finder.bodies.start)))
     files = _Files(finder)
-    file = np.array([files.of_symbol(row) for row in groups.symbol[group].tolist()], np.int64)
+    has_class = groups.typeinfo != 0
+    vaddr, group = _pairs(slots.rows(np.flatnonzero(has_class[slots.group])))
     lineages = _Lineages.of(vtables.classes, vtables.classes_of(group))
+    found = _lacking(finder, vaddr, groups.symbol[group], lineages, files)
+
+    slots = slots.rows(np.flatnonzero(~has_class[slots.group]))
+    vaddr, group = _pairs(slots)
+    own = _Lineages.alone([name[len(_VTABLE) :] for name in symbols.names(groups.symbol[group].tolist())])
+    lacking = sorted(_lacking(finder, vaddr, groups.symbol[group], own, files))
+    if lacking:
+        bases = _SlotsOfBases(finder)
+        slots = slots.rows(np.flatnonzero(is_in(slots.target, np.array(lacking, np.uint64))))
+        asked = zip(slots.target.tolist(), slots.slot.tolist(), strict=True)
+        found |= {vaddr for vaddr, slot in asked if not bases.may_hold(vaddr, slot)}
+    return frozenset(found)
+
+
+def _pairs(slots: Slots) -> tuple[U64, I64]:
+    """Return each body with each group that leads to it."""
+    vaddr, group = distinct_pairs(slots.target, slots.group.astype(np.uint64))
+    return vaddr, group.astype(np.int64)
+
+
+def _lacking(finder: FoldFinder, vaddr: U64, symbols: I64, lineages: _Lineages, files: _Files) -> set[int]:
+    """Return the bodies without a method of the lineage in the same row, in the file of the vtable's symbol there."""
+    file = np.array(list(map(files.of_symbol, symbols.tolist())), np.int64)
     is_open = ~_have_methods(finder, vaddr, file, lineages, files)
     rows = zip(np.flatnonzero(is_open).tolist(), vaddr[is_open].tolist(), file[is_open].tolist(), strict=True)
-    return frozenset(at for row, at, own in rows if not _has_nameless(finder, at, lineages.types(row), files, own))
+    return {at for row, at, own in rows if not _has_nameless(finder, at, lineages.types(row), files, own)}
+
+
+class _SlotsOfBases:
+    """Which bodies may be in which slots of a class whose bases are not known (-fno-rtti)."""
+
+    def __init__(self, finder: FoldFinder) -> None:
+        self._finder = finder
+        self._virtual = VirtualDies(finder.identities.debug) if finder.identities is not None else None
+
+    def may_hold(self, vaddr: int, slot: int) -> bool:
+        """Return whether a method of a base may be there: virtual, in that slot. No one knows without its DIE.
+
+        Of two slots of a destructor the first is recorded.
+        """
+        finder = self._finder
+        if self._virtual is None or finder.functions is None or finder.identities is None:
+            return True
+        dies = finder.functions.die[finder.bodies.dwarf_at(vaddr)].tolist()
+        if not dies:
+            return not any(map(thunk_target, finder.image.symbols.names(finder.bodies.symbols_at(vaddr).tolist())))
+        found = finder.identities.of(dies)
+        after = self._virtual.slots_after(np.array([each.root for each in found], np.uint64)).tolist()
+        return any(
+            recorded and slot + 1 in (recorded, recorded + each.name.startswith("~"))
+            for recorded, each in zip(after, found, strict=True)
+        )
 
 
 class _Files:
@@ -92,6 +143,13 @@ class _Lineages(NamedTuple):
                 break
         rows = distinct(found).astype(np.int64)
         return cls(row.astype(np.int64), np.searchsorted(rows, found.astype(np.int64)), classes.names(rows))
+
+    @classmethod
+    def alone(cls, types: list[str]) -> Self:
+        """Return classes whose bases are not known."""
+        names = sorted(set(types))
+        idx = {name: at for at, name in enumerate(names)}
+        return cls(np.arange(len(types)), np.array([idx[name] for name in types], np.int64), names)
 
     def types(self, row: int) -> list[str]:
         """Return the mangled types of a class and its bases."""

@@ -64,9 +64,13 @@ LOCAL_CLASSES = """
 THUNK = "_ZThn16_N12_GLOBAL__N_14Both3twoEv"
 
 
+RTTI = pytest.mark.parametrize("rtti", ["-frtti", "-fno-rtti"])
+
+
+@RTTI
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
-def test_a_folded_thunk_of_a_local_class_leaves_its_body_open(workshop: Workshop) -> None:
-    program = workshop.build(SOURCES)
+def test_a_folded_thunk_of_a_local_class_leaves_its_body_open(workshop: Workshop, rtti: str) -> None:
+    program = workshop.build(SOURCES, flags=[rtti])
     assert program.merged() == {frozenset({"_ZNK5Plain4readEv"}), frozenset({THUNK})}
     program.add_tables()
     found = program.check_names()
@@ -74,9 +78,10 @@ def test_a_folded_thunk_of_a_local_class_leaves_its_body_open(workshop: Workshop
     assert found["main"] == found["_Z15through_pointerP6Second"] == {"unmerged"}
 
 
+@RTTI
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
-def test_methods_that_local_classes_inherit_are_theirs(workshop: Workshop) -> None:
-    program = workshop.build_with_tables(LOCAL_CLASSES)
+def test_methods_that_local_classes_inherit_are_theirs(workshop: Workshop, rtti: str) -> None:
+    program = workshop.build_with_tables(LOCAL_CLASSES, flags=[rtti])
     found = program.check()
     assert found.pop("record_stack") == {"ambiguous"}  # the sampler has no debug information
     assert found.keys() >= {"_ZN4BaseIiE3oneEv", "_ZNK12_GLOBAL__N_15Error4whatEv"}
