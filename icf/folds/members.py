@@ -256,8 +256,8 @@ class _Numbered:
                 self._groups.setdefault(group.linkage, []).append(group)
         self._symbols = {
             name: sorted(
-                (entry for entry in symbols.kin_of(name) if name_before_link(entry.name) == name),
-                key=lambda entry: (len(entry.name), entry.name),
+                (each for each in symbols.kin_of(name) if each.name == name or _is_numbered(each.name, name)),
+                key=lambda each: (len(each.name), each.name),
             )
             for name in self._groups
         }
@@ -273,6 +273,10 @@ class _Numbered:
         elif len(groups) > 1 and drops_names:
             return exact
         return [entry for entry in symbols if self._all.is_left(entry)]
+
+
+def _is_numbered(symbol: str, linkage: str) -> bool:
+    return symbol.startswith(f"{linkage}.") and symbol[len(linkage) + 1 :].isdigit()
 
 
 def _members_by_kin(members: list[FoldMember]) -> dict[str, list[FoldMember]]:

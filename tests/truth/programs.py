@@ -22,6 +22,7 @@ from tests.truth.composites import write_composites, write_promises
 from tests.truth.forms import write_forms
 from tests.truth.generated import write_sources
 from tests.truth.locals import write_locals
+from tests.truth.statics import write_statics
 from tests.truth.virtuals import write_virtuals
 from tests.truth.visitors import write_visitors
 
@@ -185,6 +186,12 @@ FORMS = Program(
 SMALL_FORMS = Program(
     "small-forms", partial(write_forms, unit_count=3, type_count=3), lambda _: ["-std=gnu++20"], _generated_runs, gap=5
 )
+STATICS = Program(
+    "statics", partial(write_statics, unit_count=4, kind_count=4), lambda _: ["-x", "c"], _generated_runs, gap=7
+)
+SMALL_STATICS = Program(
+    "small-statics", partial(write_statics, unit_count=3, kind_count=3), lambda _: ["-x", "c"], _generated_runs, gap=5
+)
 NINJA = Program("ninja", _ninja_sources, lambda _: [], _ninja_runs, "ninja-build", gap=100)
 CPPCHECK = Program("cppcheck", _cppcheck_sources, _cppcheck_flags, _cppcheck_runs, "cppcheck", gap=5000)
 PROTOC = Program(
@@ -208,6 +215,8 @@ PROGRAMS = {
         LOCALS,
         FORMS,
         SMALL_FORMS,
+        STATICS,
+        SMALL_STATICS,
         NINJA,
         CPPCHECK,
         PROTOC,

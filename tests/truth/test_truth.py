@@ -18,7 +18,15 @@ from tests.truth.folding import match_images, read_folds
 from tests.truth.kinds import Kind, add_tables
 from tests.truth.measure import measure, sample_both
 from tests.truth.names import identifier, is_same
-from tests.truth.programs import LOCALS, SMALL, SMALL_FORMS, SMALL_VIRTUAL, Unavailable
+from tests.truth.programs import (
+    LOCALS,
+    SMALL,
+    SMALL_FORMS,
+    SMALL_STATICS,
+    SMALL_VIRTUAL,
+    Program,
+    Unavailable,
+)
 from tests.truth.reached import DIRECT, POINTER, TAIL_VIRTUAL, VIRTUAL
 from tests.truth.record import Sampler, Sampling, build_sampler
 
@@ -126,18 +134,23 @@ def test_local_functions_of_gcc_get_no_wrong_name(linker: str, cache: Path, tmp_
 
 
 NAMESAKES = [
-    Kind("clang", "lld", ("image",)),
-    Kind("clang-lto", "lld", ("image", "link")),
-    Kind("gcc", "mold", ("report",)),
-    Kind("gcc-lto", "mold", ("report",)),
-    Kind("gcc-O0", "gold", ("image", "objects")),
+    (SMALL_FORMS, Kind("clang", "lld", ("image",))),
+    (SMALL_FORMS, Kind("clang-lto", "lld", ("image", "link"))),
+    (SMALL_FORMS, Kind("gcc", "mold", ("report",))),
+    (SMALL_FORMS, Kind("gcc-lto", "mold", ("report",))),
+    (SMALL_FORMS, Kind("gcc-O0", "gold", ("image", "objects"))),
+    (SMALL_STATICS, Kind("clang-lto", "lld", ("image",))),
+    (SMALL_STATICS, Kind("clang-thinlto", "lldr", ("image",))),
 ]
+IDS = [f"{program.name}-{kind.compiler}-{kind.linker}" for program, kind in NAMESAKES]
 
 
-@pytest.mark.parametrize("kind", NAMESAKES, ids=lambda kind: f"{kind.compiler}-{kind.linker}")
-def test_namesakes_of_several_units_get_no_wrong_name(kind: Kind, cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("program", "kind"), NAMESAKES, ids=IDS)
+def test_namesakes_of_several_units_get_no_wrong_name(
+    program: Program, kind: Kind, cache: Path, tmp_path: Path
+) -> None:
     try:
-        built = build(SMALL_FORMS, kind.compiler, kind.linker, cache)
+        built = build(program, kind.compiler, kind.linker, cache)
         measured = measure(built, kind, list(icf_command()), tmp_path, cache, with_vptr=True, peers=False)
     except Unavailable as reason:
         pytest.skip(str(reason))

@@ -162,6 +162,15 @@ def test_a_die_that_several_namesakes_of_lto_may_have_is_of_none(identities: Ide
     assert [sorted(member.roots) for member in found] == [[IN_A], [IN_A]]
 
 
+def test_hashes_of_units_are_no_order(identities: Identities) -> None:
+    groups = [group("f", "f", die, external=False) for die in (IN_A, IN_B)]
+    named = [symbol("f.llvm.12", 1, "a.cc"), symbol("f.llvm.7", 2, "b.cc")]
+    assert shape(put_together(identities, groups, named)) == [
+        ("f.llvm.12", [], [1], [IN_A]),
+        ("f.llvm.7", [], [2], [IN_B]),
+    ]
+
+
 @pytest.mark.parametrize("drops_names", [False, True])
 def test_more_namesakes_of_lto_than_dies_are_all_members(identities: Identities, drops_names: bool) -> None:
     groups = [group("_ZL1fv", "f", die, external=False) for die in (IN_A, IN_B)]
