@@ -50,10 +50,10 @@ from icf.linkers import KeptSymbols
 from icf.sets import difference, distinct, is_in, union
 from icf.strings import hash_names
 from icf.vtables.layout import Vtables
+from icf.vtables.linkage import are_external_slots
 
 _RUNTIME_FILES = frozenset("crtstuff.c init.c static-reloc.c".split())  # of crt1.o, crtbegin.o, crtend.o
 _RESERVED = "__"  # libgcc's functions, which stand alone in their objects
-_INTERNAL = ("_GLOBAL__N_", "ZL")  # in the mangled name of a type that is local to its file
 
 
 def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
@@ -83,7 +83,7 @@ def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:
     targets = distinct(bodies.dwarf_low)
     data = find_pointers(image, targets)
     in_list = _are_in_lists(image, data.place)
-    own = ~_are_external_slots(image, data.place) & ~_are_described(bodies, data, in_list)
+    own = ~are_external_slots(image, Vtables(image), data.place) & ~_are_described(bodies, data, in_list)
     own[own] = _may_be_of_others(image, identities.debug, data.place[own], files, has_bare) | in_list[own]
     data = Mentions(data.place[own], data.target[own])
     found = distinct(data.target)
@@ -226,22 +226,3 @@ def _are_described(bodies: Bodies, data: Mentions, in_list: Mask) -> Mask:
     vaddr, count = np.unique(data.target[in_list], return_counts=True)
     described = [len(bodies.dwarf_at(each)) for each in vaddr.tolist()]
     return in_list & is_in(data.target, vaddr[count <= np.array(described, np.int64)])
-
-
-def _are_external_slots(image: Image, places: U64) -> Mask:
-    """Return which words are slots of a vtable whose class, and all of whose bases, have external linkage."""
-    vtables = Vtables(image)
-    groups = vtables.groups
-    classes = vtables.classes
-    rows = np.arange(len(classes))
-    is_open = ~(classes.is_import | classes.knows_bases) | classes.is_local
-    is_open |= np.array([any(part in name for part in _INTERNAL) for name in classes.names(rows)], np.bool_)
-    derived, base = classes.bases_of(rows)
-    while not is_open[found := derived[is_open[base]]].all():
-        is_open[found] = True
-    always_local = (image.symbols.bind == STB_LOCAL) & (image.symbols.visibility == 0)
-    external = (groups.typeinfo != 0) & groups.is_alone & ~always_local[groups.symbol]
-    external &= ~is_open[vtables.classes_of(np.arange(len(groups.start)))]
-    at = np.searchsorted(groups.start, vtables.at(places))
-    is_slot = vtables.at(places) != 0
-    return np.asarray(is_slot & (external[np.minimum(at, max(len(external) - 1, 0))] if len(external) else is_slot))

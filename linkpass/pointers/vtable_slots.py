@@ -18,9 +18,11 @@ import numpy as np
 
 from icf.columns import I64, U32, U64, Mask
 from icf.elf.types import SHT_RELA, STT_SECTION
+from icf.linkers import KeptSymbols
 from icf.model import ALL_MEMBERS
 from icf.sets import is_in
 from icf.vtables.layout import Slots, Vtables
+from icf.vtables.linkage import are_external_slots
 from linkpass.linked import Linked
 from linkpass.pointers.final_overrider import Asked, FinalOverriders
 
@@ -50,12 +52,22 @@ def find_slots(linked: Linked, vtables: Vtables, by_object: SlotsByObject | None
     found = vtables.slots
     found = found.rows(np.flatnonzero(is_in(found.target, linked.bodies.start)))
     is_merged = is_in(found.target, linked.vaddrs)
-    is_open = is_merged | is_in(found.target, np.array(sorted(linked.undescribed), np.uint64))
-    members = np.where(is_open, ALL_MEMBERS, 0)
+    members = np.where(is_merged | _may_hold_others(linked, vtables, found), ALL_MEMBERS, 0)
     if is_merged.any():
         merged = found.rows(np.flatnonzero(is_merged))
         members[is_merged] = _name(linked, vtables, merged, by_object)
     return VtableSlots(found.vtable, vtables.groups.start[found.group], found.slot, found.target, members)
+
+
+def _may_hold_others(linked: Linked, vtables: Vtables, slots: Slots) -> Mask:
+    """Return which slots may hold functions that their bodies are not known to have.
+
+    Where only local functions leave no trace, none is in a vtable of a class with external linkage.
+    """
+    is_open = is_in(slots.target, np.array(sorted(linked.undescribed), np.uint64))
+    if linked.image.linker.kept_symbols in (KeptSymbols.ALL, KeptSymbols.GLOBAL) and is_open.any():
+        is_open &= ~are_external_slots(linked.image, vtables, slots.place)
+    return is_open
 
 
 def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObject | None) -> I64:
