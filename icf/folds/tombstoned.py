@@ -174,9 +174,16 @@ class Tombstoned:
         return frozenset(die for die, each in zip(dies, classes, strict=True) if identifiers(each) <= words)
 
     def _may_be_of(self, member: FoldMember, dies: list[int]) -> bool:
-        """Return whether a local function can be of the file that describes it."""
+        """Return whether a local function can be of the file that describes it.
+
+        Where its file is not known, as in the output of LTO, no other function may have the name.
+        """
         files = self._identities.files_of(dies)
-        return not member.files or not files or bool(member.files & files)
+        if member.files and files:
+            return bool(member.files & files)
+        (hash_,) = hash_names([member.name])
+        first, last = (np.searchsorted(self._by_name.name_hash, hash_, side=side) for side in ("left", "right"))
+        return len(set(self._by_name.root[first:last].tolist())) == 1
 
     def _sizes_of(self, dies: U64) -> list[int]:
         """Return the sizes of functions whose address is tombstoned, 0 if they have several parts."""

@@ -10,12 +10,13 @@ another member's inline tree or line table. If the linker tombstoned its DIE, th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import kin
+from icf.aliases import kin, name_before_link
 from icf.columns import I64, U32, U64, Mask
 from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
@@ -195,10 +196,12 @@ def _claim_folds(
     row = 0
     for (_, fold), described in zip(folds, here, strict=True):
         described.give([each.die for each in fold.members if each.die and not int(each.flags) & _SYNTHETIC])
+        namesakes = Counter(name_before_link(each.name) for each in fold.members if int(each.flags) & _LOCAL)
         for member in fold.members:
             function[row] = described.only() if are_aliases else -1
             if function[row] < 0:
-                function[row] = described.choose(member, is_alone=len(fold.members) == 1)
+                is_one = not int(member.flags) & _LOCAL or namesakes[name_before_link(member.name)] == 1
+                function[row] = described.choose(member, is_alone=len(fold.members) == 1, is_one_of_name=is_one)
             row += 1
 
 
@@ -258,14 +261,19 @@ class _Described:
         described = [*self._by_name.values(), *([owner] for owner in self._nameless)]
         return described[0][0] if len(described) == 1 else -1
 
-    def choose(self, member: Member, *, is_alone: bool) -> int:
-        """Return the function that describes a member, -1 where none or more than one does."""
+    def choose(self, member: Member, *, is_alone: bool, is_one_of_name: bool = True) -> int:
+        """Return the function that describes a member, -1 where none or more than one does.
+
+        `is_one_of_name`: no other local function of its name, before a link may have renamed it, is at the body.
+        """
         flags = int(member.flags)
         is_local = bool(flags & _LOCAL)
         if member.die and not flags & _SYNTHETIC:
             # another file may have a function of the same name here
             if member.die in self._by_die or is_local:
                 return self._by_die.get(member.die, -1)
+        if is_local and not is_one_of_name:
+            return -1
         known = {member.name, *member.aliases}
         named = [(owner, name) for name in known for owner in self._by_name.get(name, ())]
         akin = [each for kind in set(map(kin, known)) for each in self._by_kin.get(kind, ())]

@@ -48,6 +48,13 @@ def test_of_copies_of_one_name_it_is_the_first() -> None:
     assert here.choose(member("f", flags=LOCAL), is_alone=False) == -1  # local ones are different functions
 
 
+def test_a_description_that_two_local_functions_may_have_is_of_none() -> None:
+    here = described(("f", 0x10))
+    assert here.choose(member("f", flags=LOCAL), is_alone=False) == 0
+    assert here.choose(member("f", flags=LOCAL), is_alone=False, is_one_of_name=False) == -1
+    assert here.choose(member("f", 0x10, LOCAL), is_alone=False, is_one_of_name=False) == 0
+
+
 def test_an_alias_is_a_name_of_the_member() -> None:
     assert described(("g", 0x10), ("f", 0x20)).choose(member("h", aliases=("f",)), is_alone=False) == 1
 
