@@ -1,6 +1,6 @@
 """Accuracy of `icf pass`, `icf link` and `icf resolve` against a measured truth.
 
-    python -m tests.truth                    gen, built in every way of `tests.truth.kinds`; ninja, virtual: usual ones
+    python -m tests.truth                    gen, built in every way of `tests.truth.kinds`; others in the usual ones
     python -m tests.truth --program ninja    in every way
     python -m tests.truth --program cppcheck --compiler clang --compiler gcc
     python -m tests.truth --program gen --compiler clang-g1 --linker lld --evidence objects --findings 20
@@ -66,6 +66,8 @@ def _wanted(args: argparse.Namespace) -> dict[str, list[Kind]]:
         "gen": [name for name in COMPILERS if not name.endswith("-noplt")],
         "ninja": ["clang", "gcc"],
         "virtual": ["clang", "gcc"],
+        "forms": ["clang", "gcc", "clang-lto", "gcc-lto", "gcc-O0"],
+        "statics": ["clang-lto", "clang-thinlto", "gcc-lto"],
     }
     compilers = usual if args.program is None else dict.fromkeys(args.program, list(COMPILERS))
     return {
