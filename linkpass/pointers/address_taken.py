@@ -40,7 +40,7 @@ from icf.columns import U64
 from icf.elf.types import DT_FINI, DT_INIT
 from icf.folds.tombstoned import is_unfolded
 from icf.pairs import PairIndex
-from icf.sets import distinct, is_in, runs
+from icf.sets import difference, distinct, is_in, runs
 from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Vtables
 from linkpass.evidence.collect import Collected
@@ -72,6 +72,7 @@ class Marks:
 def find_marks(linked: Linked, collected: Collected, vtables: Vtables, objects: LinkObjects | None = None) -> Marks:
     """Mark the members of all bodies from which a merged one can be reached; `objects` are all objects of the link."""
     targets = np.array(sorted(collected.reach.wanted | linked.undescribed), np.uint64)
+    linked.finder.prepare(difference(targets, linked.vaddrs))
     data = find_pointers(linked.image, targets)
     if objects is not None:
         marks = _mark_by_objects(linked, vtables, targets, data, objects)
