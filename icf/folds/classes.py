@@ -196,8 +196,9 @@ class FoldFinder:
         lost = self._lost if self._knows_kept else None
         self._plain = find_plain(self.image, self.bodies, self.functions, self.identities, shared, lost)
         self._rows = self._plain.rows
-        left = distinct(self.functions.die[rows[~self._plain.function_taken[rows]]])
-        self.identities.learn(self.identities.columns(left))
+        left = self.identities.columns(distinct(self.functions.die[rows[~self._plain.function_taken[rows]]]))
+        self.identities.learn(left)
+        self.identities.classes_of(left.die[left.linkage_name == 0].tolist())  # together, which is cheaper
         return shared
 
     def _named(self, symbol_rows: I64) -> list[Named]:
