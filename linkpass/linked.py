@@ -17,7 +17,7 @@ from icf.dwarf.scan import CallSites, Functions
 from icf.dwarf.units import DebugInfo
 from icf.dwarf.virtual import VirtualDies
 from icf.elf.image import Image
-from icf.elf.types import STB_GLOBAL
+from icf.elf.types import STB_GLOBAL, STT_GNU_IFUNC
 from icf.folds.body_members import Members
 from icf.folds.classes import Fold, FoldFinder
 from icf.folds.functions import Bodies
@@ -110,6 +110,7 @@ class Linked:
         rows, symbols = columns.symbols
         self._body_of_symbol = np.zeros(self.image.symbols.count, np.uint64)
         self._body_of_symbol[symbols] = self.vaddrs[body[rows]]
+        self._body_of_symbol[self.image.symbols.type == STT_GNU_IFUNC] = 0  # what it chooses is called
         self._member_of_symbol = np.zeros(self.image.symbols.count, np.int64)
         self._member_of_symbol[symbols] = member[rows]
         rows, dies = columns.dies

@@ -15,6 +15,8 @@ from icf.code.branches import executable_sections
 from icf.columns import I64, U64, Mask
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
+from icf.elf.types import STT_GNU_IFUNC
+from icf.sets import is_in
 
 
 class Bodies(NamedTuple):
@@ -62,6 +64,9 @@ def find_bodies(image: Image, functions: Functions | None) -> Bodies:
     rows = symbols.functions
     value = symbols.value[rows]
     inside = _in_code(image, value)
+    # an ifunc has the address of the function that chooses what is called, which mostly has a symbol, too
+    is_chosen = symbols.type[rows] == STT_GNU_IFUNC
+    inside &= ~is_chosen | ~is_in(value, value[~is_chosen])
     rows, value = rows[inside], value[inside]
     starts, ends = [value], [value + symbols.size_bytes[rows]]
     if functions is None:
