@@ -250,28 +250,33 @@ class _Numbered:
 
     def __init__(self, groups: list[Group], symbols: _ByKin) -> None:
         self._all = symbols
-        self._groups: dict[str, list[Group]] = {}
+        of_name: dict[str, list[Group]] = {}
         for group in groups:
             if group.linkage and not group.external:
-                self._groups.setdefault(group.linkage, []).append(group)
-        self._symbols = {
-            name: sorted(
-                (each for each in symbols.kin_of(name) if each.name == name or _is_numbered(each.name, name)),
-                key=lambda each: (len(each.name), each.name),
-            )
-            for name in self._groups
-        }
+                of_name.setdefault(group.linkage, []).append(group)
+        self._counts = {name: len(own) for name, own in of_name.items()}
+        self._symbols: dict[str, list[Named]] = {}
+        self._paired: dict[int, Named] = {}  # by group
+        for name, own in of_name.items():
+            found = [each for each in symbols.kin_of(name) if each.name == name or _is_numbered(each.name, name)]
+            if all(each.name == name for each in found):
+                continue
+            self._symbols[name] = sorted(found, key=lambda each: (len(each.name), each.name))
+            if len(found) == len(own):
+                own.sort(key=lambda group: min(group.dies))
+                self._paired.update(zip(map(id, own), self._symbols[name], strict=True))
 
     def symbols_of(self, group: Group, exact: list[Named], *, drops_names: bool) -> list[Named]:
         """Return the symbols, which are not taken, that may be those of a group; `exact` are those of its very name."""
-        symbols, groups = self._symbols.get(group.linkage, []), self._groups.get(group.linkage, [])
-        if all(entry.name == group.linkage for entry in symbols):
+        name = group.linkage
+        if name not in self._symbols:
             return exact
-        if len(symbols) == len(groups):
-            at = sorted(groups, key=lambda each: min(each.dies)).index(group)
-            symbols = symbols[at : at + 1]
-        elif len(groups) > 1 and drops_names:
+        if id(group) in self._paired:
+            symbols = [self._paired[id(group)]]
+        elif self._counts[name] > 1 and drops_names:
             return exact
+        else:
+            symbols, self._symbols[name] = self._symbols[name], []  # the first takes all
         return [entry for entry in symbols if self._all.is_left(entry)]
 
 

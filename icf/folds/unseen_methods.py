@@ -35,6 +35,8 @@ from icf.vtables.rtti import Classes
 
 ANY = 0  # file
 _VTABLE = "_ZTV"
+_BASES_MAX = 1 << 20  # of all classes asked about
+_DIES_MAX = 1 << 8  # at one body: more are not looked through for each vtable that leads there
 
 
 def find_unseen_methods(image: Image, finder: FoldFinder) -> frozenset[int]:
@@ -50,6 +52,8 @@ def find_unseen_methods(image: Image, finder: FoldFinder) -> frozenset[int]:
     has_class = groups.typeinfo != 0
     vaddr, group = _pairs(slots.rows(np.flatnonzero(has_class[slots.group])))
     lineages = _Lineages.of(vtables.classes, vtables.classes_of(group))
+    if lineages is None:
+        return frozenset(slots.target.tolist())
     found = _lacking(finder, vaddr, groups.symbol[group], lineages, files)
 
     slots = slots.rows(np.flatnonzero(~has_class[slots.group]))
@@ -84,24 +88,31 @@ class _SlotsOfBases:
     def __init__(self, finder: FoldFinder) -> None:
         self._finder = finder
         self._virtual = VirtualDies(finder.identities.debug) if finder.identities is not None else None
+        self._slots: dict[int, frozenset[int] | None] = {}  # by body; None: any
 
     def may_hold(self, vaddr: int, slot: int) -> bool:
-        """Return whether a method of a base may be there: virtual, in that slot. No one knows without its DIE.
+        """Return whether a method of a base may be there: virtual, in that slot."""
+        if vaddr not in self._slots:
+            self._slots[vaddr] = self._slots_of(vaddr)
+        slots = self._slots[vaddr]
+        return slots is None or slot in slots
+
+    def _slots_of(self, vaddr: int) -> frozenset[int] | None:
+        """Return the slots that the methods at a body have, None if that is not known.
 
         Of two slots of a destructor the first is recorded.
         """
         finder = self._finder
         if self._virtual is None or finder.functions is None or finder.identities is None:
-            return True
+            return None
         dies = finder.functions.die[finder.bodies.dwarf_at(vaddr)].tolist()
         if not dies:
-            return not any(map(thunk_target, finder.image.symbols.names(finder.bodies.symbols_at(vaddr).tolist())))
+            names = finder.image.symbols.names(finder.bodies.symbols_at(vaddr).tolist())
+            return frozenset() if any(map(thunk_target, names)) else None
         found = finder.identities.of(dies)
         after = self._virtual.slots_after(np.array([each.root for each in found], np.uint64)).tolist()
-        return any(
-            recorded and slot + 1 in (recorded, recorded + each.name.startswith("~"))
-            for recorded, each in zip(after, found, strict=True)
-        )
+        recorded = [(slot - 1, each.name.startswith("~")) for slot, each in zip(after, found, strict=True) if slot]
+        return frozenset(slot + step for slot, has_two in recorded for step in range(1 + has_two))
 
 
 class _Files:
@@ -133,11 +144,14 @@ class _Lineages(NamedTuple):
     names: list[str]  # mangled types
 
     @classmethod
-    def of(cls, classes: Classes, asked: I64) -> Self:
+    def of(cls, classes: Classes, asked: I64) -> Self | None:
+        """Return the lineages of some classes; None if they have more bases together than programs do."""
         row, found = np.arange(len(asked), dtype=np.uint64), asked.astype(np.uint64)
         while True:
-            of, base = classes.bases_of(found.astype(np.int64))
             count = len(row)
+            if count + int(classes.base_counts(found.astype(np.int64)).sum()) > _BASES_MAX:
+                return None
+            of, base = classes.bases_of(found.astype(np.int64))
             row, found = distinct_pairs(np.append(row, row[of]), np.append(found, base.astype(np.uint64)))
             if len(row) == count:
                 break
@@ -209,7 +223,7 @@ def _has_nameless(finder: FoldFinder, vaddr: int, types: Sequence[str], files: _
     """Return whether a DIE at a body, without a linkage name, may be that of a method of one of these classes."""
     if finder.functions is None or finder.identities is None:
         return False
-    dies = finder.functions.die[finder.bodies.dwarf_at(vaddr)].tolist()
+    dies = finder.functions.die[finder.bodies.dwarf_at(vaddr)[:_DIES_MAX]].tolist()
     own = [die for die in dies if ANY in (file, files.of_die(die)) or files.of_die(die) == file]
     words = list(map(_words_of_type, types))
     return any(
