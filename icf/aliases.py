@@ -19,8 +19,11 @@ _APPENDED = re.compile(
     r"\.(?:cold|constprop|isra|part|__part|lto_priv|localalias|llvm|__uniq|specialized|argprom|argelim|retelim|memprof"
     r"|actor|resume|destroy|cleanup|warm|hot)(?![^.])"
 )
-# link-time optimization tells local functions of one name apart
+# by which local functions of one name differ: LTO, clang -funique-internal-linkage-names
 _RENAMED = re.compile(r"(?<!^)(?:\.(?:llvm|lto_priv))?\.\d+$")
+_OF_UNIT = re.compile(r"\.(?:lto_priv|llvm|__uniq)\.\d+")
+_LTO_PRIV = re.compile(r"\.lto_priv\.\d+")
+_INTERNAL = re.compile(r"_GLOBAL__N_1|ZL\d")  # an unnamed namespace, a static function
 # those that mark a part or a clone of the function, at the end of its symbol
 _CLONE = re.compile(
     r"(?<!^)(?:\.(?:cold|constprop|isra|part|__part|localalias|specialized|argprom|argelim|retelim|memprof"
@@ -118,6 +121,36 @@ def name_before_link(symbol: str) -> str:
     ('_ZL3foov', 'init', 'init')
     """
     return _RENAMED.sub("", symbol, count=1) if "." in symbol else symbol
+
+
+def may_be_one_function(first: str, second: str) -> bool:
+    """Return whether two linkage names may be of one function or its clones.
+
+    >>> may_be_one_function("f", "f.lto_priv.0.part.1"), may_be_one_function("f.lto_priv.0", "f.lto_priv.1")
+    (True, False)
+    """
+    one, other = _OF_UNIT.search(first), _OF_UNIT.search(second)
+    if one and other and one[0] != other[0]:
+        return False
+    return same_function(base_name(first), base_name(second))
+
+
+def name_in_section(symbol: str) -> str:
+    """Return the linkage name that gcc's LTO gives to the section of a thunk.
+
+    >>> name_in_section("_ZThn8_N3Foo3barEv.lto_priv.0")
+    '_ZThn8_N3Foo3barEv'
+    """
+    return _LTO_PRIV.sub("", symbol) if "." in symbol else symbol
+
+
+def is_of_one_unit(linkage: str) -> bool:
+    """Return whether a method is of a class that each unit has for itself, by its mangled name.
+
+    >>> is_of_one_unit("_ZN12_GLOBAL__N_13Foo3barEv"), is_of_one_unit("_ZN3Foo3barEv")
+    (True, False)
+    """
+    return _INTERNAL.search(linkage) is not None
 
 
 def function_name(symbol: str) -> str:

@@ -63,7 +63,7 @@ def lost_functions(debug: DebugInfo, functions: Functions, bare: U64) -> U64:
     return bare[~identity.external & ~identity.from_abstract]
 
 
-def find_copied(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
+def find_copied(image: Image, finder: FoldFinder, scan: Scan, vtables: Vtables) -> frozenset[int]:
     """Return the bodies that may be shared by a function of which only a DIE without an address is left."""
     identities, functions, bodies = finder.identities, finder.functions, finder.bodies
     if identities is None or functions is None:
@@ -80,7 +80,7 @@ def find_copied(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[int]:
     called = _called_from(image, callers)
     called = called[is_in(called, union(copies, aliases))]
     aliases = _may_have_aliases(image, finder, aliases, units)
-    found = union(_address_taken(image, bodies, union(copies, aliases)), called)
+    found = union(_address_taken(image, vtables, bodies, union(copies, aliases)), called)
     # their cold parts, too
     dies = distinct(functions.die[bodies.dwarf_rows[is_in(bodies.dwarf_low, found)]])
     parts = distinct(bodies.dwarf_low[is_in(functions.die[bodies.dwarf_rows], dies)]).tolist()
@@ -152,12 +152,12 @@ def _may_have_aliases(image: Image, finder: FoldFinder, vaddrs: U64, units: I64)
     return np.array(sorted(found), np.uint64)
 
 
-def _address_taken(image: Image, bodies: Bodies, targets: U64) -> U64:
+def _address_taken(image: Image, vtables: Vtables, bodies: Bodies, targets: U64) -> U64:
     """Return those of `targets` that code names, or data other than vtables and lists of constructors."""
     if not len(targets):
         return targets
     code, data = find_mentions(image, targets, bodies.start, bodies.end), find_pointers(image, targets)
-    is_taken = Vtables(image).at(data.place) == 0
+    is_taken = vtables.at(data.place) == 0
     for section in image.sections:
         if section.type in CALLED_BY_LOADER:
             is_taken &= (data.place < section.vaddr) | (data.place >= section.vaddr + section.size_bytes)

@@ -5,7 +5,6 @@ Strings are decoded for the few DIEs that matter; all others are compared by has
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from icf.aliases import is_of_one_unit
 from icf.columns import I64, U64, Mask
 from icf.dwarf.columns import COMP_DIR, LANGUAGE, NAME, OFFSET, PRODUCER
 from icf.dwarf.constants import DW_LANG_C_names
@@ -26,7 +26,6 @@ from icf.sets import distinct
 from icf.string_kinds import IN_STR, STRING_KIND
 
 _GCC = "GNU "  # begins DW_AT_producer
-_INTERNAL = re.compile(rb"_GLOBAL__N_1|ZL\d")  # in the names of methods of classes of one unit
 _MANY = 8  # the fewest that stay at hand are one for so many that do
 
 
@@ -195,7 +194,7 @@ def _read_columns(debug: DebugInfo, dies: U64) -> Columns:
     # clang describes thunks, without a name, and says of all that they have external linkage
     thunks = np.flatnonzero(external & (found.name == 0) & (found.linkage_name != 0))
     names = debug.strings(found.linkage_name[thunks])
-    external[thunks] = [_INTERNAL.search(name) is None for name in names]
+    external[thunks] = [not is_of_one_unit(name.decode("utf-8", "replace")) for name in names]
     hashes = debug.name_hashes(np.where(found.linkage_name != 0, found.linkage_name, found.name))
     return Columns(
         dies, found.linkage_name, found.name, external, found.root, found.decl_line, found.from_abstract, *hashes

@@ -14,14 +14,13 @@ wrong.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import base_name, is_abstract, is_clone, kin, name_before_link, same_function
+from icf.aliases import base_name, is_abstract, is_clone, kin, may_be_one_function, name_before_link, same_function
 from icf.columns import I8
 from icf.demangle import demangle
 from icf.folds.body_members import KEPT, UNKNOWN
@@ -29,8 +28,6 @@ from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
 from icf.folds.nameless import assign
 
-# of local functions that have namesakes in other units: gcc -flto, clang -flto=thin, -funique-internal-linkage-names
-_OF_UNIT = re.compile(r"\.(?:lto_priv|llvm|__uniq)\.\d+")
 _NO_ROWS = np.empty(0, np.int8)
 
 
@@ -341,15 +338,7 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     if file and member.files and file not in member.files:
         return False
     names = (member.name, *member.aliases)
-    return member.is_named(name) or any(_may_be_one(known, name) for known in names)
-
-
-def _may_be_one(known: str, name: str) -> bool:
-    """Return whether two names may be of one function or its clones; f.lto_priv.0 and f.lto_priv.1 are of two."""
-    ours, theirs = (_OF_UNIT.search(each) for each in (known, name))
-    if ours and theirs and ours[0] != theirs[0]:
-        return False
-    return same_function(base_name(known), base_name(name))
+    return member.is_named(name) or any(may_be_one_function(known, name) for known in names)
 
 
 def _attach_nameless(identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool) -> None:

@@ -11,13 +11,12 @@ of the addresses, since a superfluous candidate makes an answer ambiguous and a 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from icf.aliases import is_cold_part
+from icf.aliases import is_cold_part, is_of_one_unit, name_in_section
 from icf.columns import U64
 from icf.elf.image import Image
 from icf.elf.types import STB_GLOBAL
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from icf.folds.report import FoldedSections
 
 _THUNKS = (b"_ZTh", b"_ZTv", b"_ZTc")  # the names of thunks begin so
-_INTERNAL = "_GLOBAL__N_1"  # in the names of functions of one unit
-_PRIVATE = re.compile(r"\.lto_priv\.\d+")  # gcc -flto: local functions of one name
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
 
 
@@ -139,7 +136,7 @@ def _add_thunks(
     seen: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would add all
     for symbol, vaddr, has_section in zip(names, vaddrs, has_own, strict=True):
         function = thunk_target(symbol)
-        if has_section or _INTERNAL in symbol or function not in class_of:
+        if has_section or is_of_one_unit(symbol) or function not in class_of:
             continue
         prefix = symbol[: len(symbol) - len(function) + len("_Z")]
         thunks = [prefix + name[2:] for name in class_of[function].names if name.startswith("_Z")]
@@ -169,7 +166,7 @@ def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, se
     found: dict[str, set[int]] = {}
     at = np.flatnonzero(is_in(hashes, wanted))
     for name, vaddr in zip(symbols.names(rows[at].tolist()), bodies.symbol_value[at].tolist(), strict=True):
-        own = name if name in names else _PRIVATE.sub("", name)
+        own = name if name in names else name_in_section(name)
         if own in names:
             found.setdefault(own, set()).add(vaddr)
     return found

@@ -65,10 +65,12 @@ def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[
     found = frozenset(finder.undescribed())
     if not drops_locals:
         return found
-    return found | find_unseen(image, finder) | find_copied(image, finder, scan) | find_unseen_methods(image, finder)
+    vtables = Vtables(image)
+    found |= find_unseen(image, finder, vtables) | find_copied(image, finder, scan, vtables)
+    return found | find_unseen_methods(image, finder, vtables)
 
 
-def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:
+def find_unseen(image: Image, finder: FoldFinder, vtables: Vtables) -> frozenset[int]:
     """Return the described bodies that undescribed functions may share."""
     bodies = finder.bodies
     identities = finder.identities
@@ -83,7 +85,7 @@ def find_unseen(image: Image, finder: FoldFinder) -> frozenset[int]:
     targets = distinct(bodies.dwarf_low)
     data = find_pointers(image, targets)
     in_list = _are_in_lists(image, data.place)
-    own = ~are_external_slots(image, Vtables(image), data.place) & ~_are_described(bodies, data, in_list)
+    own = ~are_external_slots(image, vtables, data.place) & ~_are_described(bodies, data, in_list)
     own[own] = _may_be_of_others(image, identities.debug, data.place[own], files, has_bare) | in_list[own]
     data = Mentions(data.place[own], data.target[own])
     found = distinct(data.target)

@@ -39,13 +39,12 @@ _BASES_MAX = 1 << 20  # of all classes asked about
 _DIES_MAX = 1 << 8  # at one body: more are not looked through for each vtable that leads there
 
 
-def find_unseen_methods(image: Image, finder: FoldFinder) -> frozenset[int]:
+def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> frozenset[int]:
     """Return the bodies that hold a method of a local class which neither a symbol nor a DIE shows."""
     symbols = image.symbols
     is_local = (symbols.bind == STB_LOCAL) & (symbols.visibility == 0) & symbols.is_defined
     if not are_vtable_names(symbols, np.flatnonzero(is_local)).any():
         return frozenset()
-    vtables = Vtables(image)
     groups, slots = vtables.groups, vtables.slots
     slots = slots.rows(np.flatnonzero(is_local[groups.symbol][slots.group] & is_in(slots.target, finder.bodies.start)))
     files = _Files(finder)

@@ -17,7 +17,7 @@ from unwind.symcache.builder.names import Names
 from unwind.symcache.format.container import SectionBytes
 from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED
 
-NOWHERE = (1 << 64) - 1  # the place of a payload without a record: other functions lie all over it
+_NOWHERE = (1 << 64) - 1  # the place of a payload without a record: other functions lie all over it
 _NUMBERS_BYTES = 24  # of a record for each entry and for each name: LEB128 of 32 bits, and of one address
 
 
@@ -89,7 +89,7 @@ def _put(bodies: Bodies, is_complete: Mask, members: Members, encoded: Encoded, 
 
     limit_bytes = _NUMBERS_BYTES * (count + len(members.name) + len(members.alias)) + int(encoded.sizes.sum())
     room = np.frombuffer(mmap(-1, max(limit_bytes, 1)), np.uint8)  # what is not written takes no memory
-    end, places = np.zeros(count, np.uint64), np.full(len(members.name), NOWHERE, np.uint64)
+    end, places = np.zeros(count, np.uint64), np.full(len(members.name), _NOWHERE, np.uint64)
     first_alias = members.first_alias.astype(np.uint64)
     size_bytes = put_records(
         head.data, second.data, first.data, last.data,
@@ -107,7 +107,7 @@ def make_sections(
 ) -> dict[str, SectionBytes]:
     """Return the sections that `SymCache` reads; `nowhere` are addresses known to be in no function.
 
-    `is_complete`: the bodies whose members are all known. Raises IcfError if there are too many.
+    `is_complete`: the bodies whose members are all known. Raises IcfError if the records have 4 GiB.
     """
     entries = _entries(bodies, nowhere)
     base = int(entries.start[0]) if len(entries.start) else 0
