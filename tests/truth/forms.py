@@ -19,6 +19,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.truth.units import main_of_units
+
 HEAD = """\
 #include <coroutine>
 #include <cstdlib>
@@ -174,12 +176,6 @@ def write_forms(folder: Path, unit_count: int, type_count: int) -> list[Path]:
             f"{uses}  for (auto &each : lefts) r += each->left(n);\n"
             "  for (auto &each : rights) r += each->right(n) + each->field();\n  return r;\n}\n"
         )
-    calls = "".join(f" r += unit{unit}(i);" for unit in range(unit_count))
-    declared = "".join(f"int unit{unit}(int n);\n" for unit in range(unit_count))
     paths.append(folder / "main.cpp")
-    paths[-1].write_text(
-        f"{HEAD}{declared}volatile int total;\nvoid *volatile last;\n"
-        "void touch(int n) { last = std::malloc(n & 31); std::free(last); }\nint seed(int n) { return total + n; }\n"
-        f"int main() {{\n  int r = 0;\n  for (int i = 0; i < 9; i++) {{{calls} }}\n  return r == 7;\n}}\n"
-    )
+    paths[-1].write_text(main_of_units(HEAD, unit_count, 9, "int seed(int n) { return total + n; }\n"))
     return paths

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.truth.units import main_of_units
+
 HEAD = """\
 #include <functional>
 #include <memory>
@@ -85,12 +87,6 @@ def write_locals(folder: Path, unit_count: int, type_count: int) -> list[Path]:
             f"int unit{unit}(int n) {{\n  int r = 0;\n  std::vector<std::unique_ptr<Base>> all;\n{uses}"
             "  for (auto &each : all) r += each->run(n) + each->walk(n);\n  return r;\n}\n"
         )
-    calls = "".join(f" r += unit{unit}(i);" for unit in range(unit_count))
-    declared = "".join(f"int unit{unit}(int n);\n" for unit in range(unit_count))
     paths.append(folder / "main.cpp")
-    paths[-1].write_text(
-        f"{HEAD}#include <cstdlib>\n{declared}volatile int total;\nvoid *volatile last;\n"
-        "void touch(int n) { last = std::malloc(n & 31); std::free(last); }\n"
-        f"int main() {{\n  int r = 0;\n  for (int i = 0; i < 12; i++) {{{calls} }}\n  return r == 7;\n}}\n"
-    )
+    paths[-1].write_text(main_of_units(HEAD, unit_count, 12))
     return paths

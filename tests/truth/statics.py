@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.truth.units import main_of_units
+
 HEAD = """\
 #include <stdlib.h>
 #define NOINLINE __attribute__((noinline))
@@ -94,12 +96,6 @@ def write_statics(folder: Path, unit_count: int, kind_count: int) -> list[Path]:
             f"{HEAD}{of_kinds(DECLARED)}{of_kinds(KIND)}int unit{unit}(int n) {{\n  int r = 0;\n{of_kinds(USE)}"
             "  return r;\n}\n"
         )
-    calls = "".join(f" r += unit{unit}(i);" for unit in range(unit_count))
-    declared = "".join(f"int unit{unit}(int n);\n" for unit in range(unit_count))
     paths.append(folder / "main.c")
-    paths[-1].write_text(
-        f"{HEAD}{declared}volatile int total;\nvoid *volatile last;\n"
-        "void touch(int n) { last = malloc(n & 31); free(last); }\n"
-        f"int main(void) {{\n  int r = 0;\n  for (int i = 0; i < 9; i++) {{{calls} }}\n  return r == 7;\n}}\n"
-    )
+    paths[-1].write_text(main_of_units(HEAD, unit_count, 9))
     return paths

@@ -16,7 +16,7 @@ from tests.truth.damaged.__main__ import measure as ask
 from tests.truth.damaged.damages import lost_at_entry
 from tests.truth.folding import match_images, read_folds
 from tests.truth.kinds import Kind, add_tables
-from tests.truth.measure import measure, sample_both
+from tests.truth.measure import Measurement, measure, sample_both
 from tests.truth.names import identifier, is_same
 from tests.truth.programs import (
     LOCALS,
@@ -101,13 +101,18 @@ QUICK = [  # further ones are in tests/e2e; all are measured by `make accuracy`
 ]
 
 
-@pytest.mark.parametrize("kind", QUICK, ids=lambda kind: f"{kind.compiler}-{kind.linker}")
-def test_no_name_is_wrong_and_direct_calls_are_named(kind: Kind, cache: Path, tmp_path: Path) -> None:
+def measure_kind(program: Program, kind: Kind, cache: Path, work: Path) -> Measurement:
+    """Build a program in one way and measure it; skips the test if that cannot be done here."""
     try:
-        built = build(SMALL, kind.compiler, kind.linker, cache)
-        measured = measure(built, kind, list(icf_command()), tmp_path, cache, with_vptr=True, peers=False)
+        built = build(program, kind.compiler, kind.linker, cache)
+        return measure(built, kind, list(icf_command()), work, cache, with_vptr=True, peers=False)
     except Unavailable as reason:
         pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("kind", QUICK, ids=lambda kind: f"{kind.compiler}-{kind.linker}")
+def test_no_name_is_wrong_and_direct_calls_are_named(kind: Kind, cache: Path, tmp_path: Path) -> None:
+    measured = measure_kind(SMALL, kind, cache, tmp_path)
     for result in measured.results:
         assert result.score is not None, result.problem
         score = result.score
@@ -120,11 +125,7 @@ def test_no_name_is_wrong_and_direct_calls_are_named(kind: Kind, cache: Path, tm
 @pytest.mark.parametrize("linker", ["gold", "lld"])
 def test_local_functions_of_gcc_get_no_wrong_name(linker: str, cache: Path, tmp_path: Path) -> None:
     kind = Kind("gcc", linker, ("image",))
-    try:
-        built = build(LOCALS, kind.compiler, linker, cache)
-        measured = measure(built, kind, list(icf_command()), tmp_path, cache, with_vptr=True, peers=False)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+    measured = measure_kind(LOCALS, kind, cache, tmp_path)
     (result,) = measured.results
     assert result.score is not None and result.with_vptr is not None, result.problem
     for score in (result.score, result.with_vptr):
@@ -149,11 +150,7 @@ IDS = [f"{program.name}-{kind.compiler}-{kind.linker}" for program, kind in NAME
 def test_namesakes_of_several_units_get_no_wrong_name(
     program: Program, kind: Kind, cache: Path, tmp_path: Path
 ) -> None:
-    try:
-        built = build(program, kind.compiler, kind.linker, cache)
-        measured = measure(built, kind, list(icf_command()), tmp_path, cache, with_vptr=True, peers=False)
-    except Unavailable as reason:
-        pytest.skip(str(reason))
+    measured = measure_kind(program, kind, cache, tmp_path)
     for result in measured.results:
         assert result.score is not None and result.with_vptr is not None, result.problem
         for score in (result.score, result.with_vptr):
