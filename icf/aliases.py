@@ -136,7 +136,7 @@ def may_be_one_function(first: str, second: str) -> bool:
 
 
 def name_in_section(symbol: str) -> str:
-    """Return the linkage name that gcc's LTO gives to the section of a thunk.
+    """Return the linkage name as the section of a thunk has it with gcc -flto.
 
     >>> name_in_section("_ZThn8_N3Foo3barEv.lto_priv.0")
     '_ZThn8_N3Foo3barEv'
