@@ -23,7 +23,14 @@ _APPENDED = re.compile(
 _RENAMED = re.compile(r"(?<!^)(?:\.(?:llvm|lto_priv))?\.\d+$")
 _OF_UNIT = re.compile(r"\.(?:lto_priv|llvm|__uniq)\.\d+")
 _LTO_PRIV = re.compile(r"\.lto_priv\.\d+")
-_INTERNAL = re.compile(r"_GLOBAL__N_1|ZL\d")  # an unnamed namespace, a static function
+_UNNAMED_NAMESPACE = "_GLOBAL__N_"
+_LOCAL_WORD = re.compile(
+    r"L\d"
+)  # as ZL3foo and N3boxL3foo of a static function; else a part of a word, or an enumerator
+# what numbers stand for in mangled names (Itanium C++ ABI, 5.1): only the length of a word is followed by a word
+_MANGLED = re.compile(
+    r"S[0-9A-Z]*_|[ATfU]\w?\d*_|E\d*_|[hv]n?\d+_|L[a-z][0-9a-fn]*E|(?P<begins>[IE]?)(?P<local>L?)(?P<length>\d{1,9})|."
+)
 # those that mark a part or a clone of the function, at the end of its symbol
 _CLONE = re.compile(
     r"(?<!^)(?:\.(?:cold|constprop|isra|part|__part|localalias|specialized|argprom|argelim|retelim|memprof"
@@ -145,12 +152,27 @@ def name_in_section(symbol: str) -> str:
 
 
 def is_of_one_unit(linkage: str) -> bool:
-    """Return whether a method is of a class that each unit has for itself, by its mangled name.
+    """Return whether each unit has a class or one of its methods for itself, by the mangled name.
 
-    >>> is_of_one_unit("_ZN12_GLOBAL__N_13Foo3barEv"), is_of_one_unit("_ZN3Foo3barEv")
-    (True, False)
+    True also for some with an enumerator among the template arguments.
+
+    >>> is_of_one_unit("_ZN12_GLOBAL__N_13Foo3barEv"), is_of_one_unit("_ZZN3boxL4makeEvEN3Foo3barEv")
+    (True, True)
+    >>> is_of_one_unit("_ZN3Foo3barEv"), is_of_one_unit("_ZN7L2Cache3barEv"), is_of_one_unit("_ZN3FooIL5Color1EE3barEv")
+    (False, False, False)
     """
-    return _INTERNAL.search(linkage) is not None
+    if _UNNAMED_NAMESPACE in linkage:
+        return True
+    if _LOCAL_WORD.search(linkage) is None:
+        return False
+    at = 0
+    while (token := _MANGLED.match(linkage, at)) is not None:
+        at = token.end()
+        if token["length"]:
+            at += int(token["length"])
+            if token["local"] and not token["begins"]:
+                return True
+    return False
 
 
 def function_name(symbol: str) -> str:

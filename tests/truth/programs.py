@@ -21,6 +21,7 @@ from tests.support import toolchain
 from tests.truth.composites import write_composites, write_promises
 from tests.truth.forms import write_forms
 from tests.truth.generated import write_sources
+from tests.truth.inner import write_inner
 from tests.truth.locals import write_locals
 from tests.truth.statics import write_statics
 from tests.truth.virtuals import write_virtuals
@@ -192,6 +193,7 @@ STATICS = Program(
 SMALL_STATICS = Program(
     "small-statics", partial(write_statics, unit_count=3, kind_count=3), lambda _: ["-x", "c"], _generated_runs, gap=5
 )
+INNER = Program("inner", partial(write_inner, unit_count=5, type_count=4), lambda _: [], _generated_runs, gap=50)
 NINJA = Program("ninja", _ninja_sources, lambda _: [], _ninja_runs, "ninja-build", gap=100)
 CPPCHECK = Program("cppcheck", _cppcheck_sources, _cppcheck_flags, _cppcheck_runs, "cppcheck", gap=5000)
 PROTOC = Program(
@@ -217,6 +219,7 @@ PROGRAMS = {
         SMALL_FORMS,
         STATICS,
         SMALL_STATICS,
+        INNER,
         NINJA,
         CPPCHECK,
         PROTOC,

@@ -19,6 +19,7 @@ from tests.truth.kinds import Kind, add_tables
 from tests.truth.measure import Measurement, measure, sample_both
 from tests.truth.names import identifier, is_same
 from tests.truth.programs import (
+    INNER,
     LOCALS,
     SMALL,
     SMALL_FORMS,
@@ -142,6 +143,7 @@ NAMESAKES = [
     (SMALL_FORMS, Kind("gcc-O0", "gold", ("image", "objects"))),
     (SMALL_STATICS, Kind("clang-lto", "lld", ("image",))),
     (SMALL_STATICS, Kind("clang-thinlto", "lldr", ("image",))),
+    (INNER, Kind("clang", "lld", ("image",))),
 ]
 IDS = [f"{program.name}-{kind.compiler}-{kind.linker}" for program, kind in NAMESAKES]
 
