@@ -20,7 +20,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import base_name, is_abstract, is_clone, kin, may_be_one_function, name_before_link, same_function
+from icf.aliases import (
+    base_name,
+    is_abstract,
+    is_clone,
+    is_of_one_unit,
+    kin,
+    may_be_one_function,
+    name_before_link,
+    same_function,
+)
 from icf.columns import I8
 from icf.demangle import demangle
 from icf.folds.body_members import KEPT, UNKNOWN
@@ -294,10 +303,12 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
     by_kin = _members_by_kin(members)
     for entry in entries:
         relatives = by_kin.setdefault(kin(entry.name), [])
+        is_shared = _is_clone_of_shared(entry.name)
         for member in relatives:
-            at_home = entry.file in member.files or not (entry.file or member.files)
+            at_home = is_shared or entry.file in member.files or not (entry.file or member.files)
             if at_home and same_function(member.name, entry.name):
                 member.symbols.append(entry.row)
+                member.files |= {entry.file} - {""}
                 if entry.name != member.name:
                     member.aliases = sorted({*member.aliases, entry.name})
                 break
@@ -310,7 +321,7 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
 def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *, count: bool) -> None:
     """Add functions without symbols.
 
-    If `count`, one name has as many members as evidence names, for no DIE adds to it.
+    If `count`, one local name has as many members as evidence names, for no DIE adds to it.
     """
     if not reported:
         return
@@ -321,7 +332,7 @@ def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *
         mine = [member for member in relatives if _is_reported(member, name, file)]
         if len({member.name for member in mine}) > 1:  # clones of one function are functions
             mine = [member for member in mine if member.is_named(name)] or mine
-        if count and any(member.is_named(name) for member in mine):
+        if count and not _is_clone_of_shared(name) and any(member.is_named(name) for member in mine):
             mine = [member for member in mine if not member.is_named(name) or id(member) in free]
         if mine:
             free.discard(id(mine[0]))
@@ -331,6 +342,11 @@ def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *
             member = FoldMember(name, local=bool(file), files=frozenset({file} - {""}))
             members.append(member)
             relatives.append(member)
+
+
+def _is_clone_of_shared(name: str) -> bool:
+    """Return whether a function is a clone of one that units share: each unit that made the clone has it for itself."""
+    return is_clone(name) and name.startswith("_Z") and not is_of_one_unit(name)
 
 
 def _is_reported(member: FoldMember, name: str, file: str) -> bool:

@@ -193,10 +193,14 @@ def _counts(ascending: U64, values: U64) -> I64:
 def _is_member(callee: Described, name: str) -> bool:
     """Return whether the name of a member may be that of the callee.
 
-    A clone (foo.isra.0) is local to its unit, where a DIE with code describes it. So in a unit that has none at this
-    body, a call of foo means foo itself. Link-time optimization renames local functions, not what describes them.
+    A clone (foo.isra.0) is local to its unit, where a DIE with code describes it. So in a unit that has none, a call of
+    foo means foo itself. Where the linker has overwritten the address of that DIE, it may be of foo or of its clone;
+    for local functions that stays open, as they may have namesakes. Link-time optimization renames local functions,
+    not what describes them.
     """
     names = {name, name_before_link(name)}
+    if callee.from_abstract and callee.external:
+        names.add(base_name(name))
     return any(same_function(callee.linkage or callee.name, each) for each in names)
 
 

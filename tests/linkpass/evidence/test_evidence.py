@@ -19,7 +19,7 @@ from linkpass.evidence.slots import Slots
 from linkpass.linked import Linked
 from linkpass.pipeline import Options, run_pass
 from tests.e2e.workshop import AARCH64, GOLD, LLD, Toolchain
-from tests.linkpass.programs import BASE, CLANG_GOLD, FOUR, GCC_LLD, MARKET, WITH_RELOCATIONS, build
+from tests.linkpass.programs import BASE, CLANG_GOLD, FOUR, GCC_LLD, GCC_MOLD, MARKET, WITH_RELOCATIONS, build
 from tests.support.paths import ROOT
 
 SHOP = ROOT / "testdata" / "shop"
@@ -180,3 +180,37 @@ def test_called_cold_functions_are_functions(toolchain: Toolchain, tmp_path: Pat
         ("_Z6applesi", "_Z6applesi.cold.1"), ("_Z5pearsi", "_Z5pearsi.cold.1"),
     }  # fmt: skip
     assert not any(fold.flags & ClassFlag.FRAGMENT for fold in tables.icf.classes)
+
+
+@pytest.mark.parametrize("link_flags", [(), ("-Wl,--gc-sections",)], ids=" ".join)
+def test_clones_of_a_function_that_units_share_are_one_function(link_flags: tuple[str, ...], tmp_path: Path) -> None:
+    """Each unit has its own. mold overwrites their addresses in DWARF; with --gc-sections it drops their symbols."""
+    shared = (
+        MARKET
+        + """
+        struct Apple {}; struct Pear {};
+        template <class T> NOINLINE int scaled(T *, int n, int by) { count(n); return total * by + n; }
+        """
+    )
+    sources = {
+        "apples.cpp": shared + "int apples(int n) { return scaled((Apple *)0, n, 3) + 1; }",
+        "pears.cpp": shared + "int pears(int n) { return scaled((Pear *)0, n, 3) + 2; }",
+        "main.cpp": shared
+        + """
+        int apples(int); int pears(int);
+        int main(int c, char **) {
+          return apples(c) + pears(c) + scaled((Apple *)0, c, 3) * 2 + scaled((Pear *)0, c, 3) * 5;
+        }
+        """,
+        "base.cpp": BASE,
+    }
+    program = build(tmp_path, GCC_MOLD, sources, link_flags=link_flags)
+    run_pass(str(program.image), Options(icf_report=str(program.report)))
+    tables, found = records(program.image)
+    (fold,) = tables.icf.classes
+    names = [tables.die_name(member.die) for member in fold.members]
+    assert sorted(names) == sorted(set(names)) and len(names) == 2
+    apple, pear = (f"_Z6scaledI{kind}EiPT_ii.isra.0" for kind in ("5Apple", "4Pear"))
+    assert {(caller, callee) for caller, callee, _ in found} == {
+        ("main", apple), ("main", pear), ("_Z6applesi", apple), ("_Z5pearsi", pear),
+    }  # fmt: skip
