@@ -15,6 +15,7 @@ import pycxxfilt
 
 _CALL, _CALL_WORD = "operator()", "operator__call"  # not a parenthesis of parameters
 _AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?)*::")
+_LAMBDA = "::<lambda("
 _ARGUMENTS = re.compile(r"<[^<>]*>")
 CLONE = re.compile(r"\.(part|cold|constprop|isra|actor|resume|destroy|cleanup|lto_priv|llvm|__uniq)(\.\d+)*|(\.\d+)+$")
 
@@ -103,6 +104,8 @@ def _are_leading(arguments: tuple[str, ...], every: tuple[str, ...]) -> bool:
 def _is_argument(written: str, full: str) -> bool:
     if written == full:
         return True
+    if _LAMBDA in written:  # gcc's name of it says nothing but the parameters
+        return "'lambda" in full and written.partition("(")[0] == full.partition("(")[0]
     head, _, rest = written.partition("<")
     full_head, _, full_rest = full.partition("<")
     if not rest or head != full_head or rest.rpartition(">")[2] != full_rest.rpartition(">")[2]:
@@ -113,7 +116,7 @@ def _is_argument(written: str, full: str) -> bool:
 def _parts(text: str) -> tuple[str, ...]:
     """The template arguments in a text, which stands between two angle brackets."""
     depth, begin, parts = 0, 0, list[str]()
-    for at, character in enumerate(f"{text},"):
+    for at, character in enumerate(f"{text}," if text else ""):
         depth += (character in "<({") - (character in ">)}")
         if character == "," and depth == 0:
             parts.append(_const_last(text[begin:at].strip()))

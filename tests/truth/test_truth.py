@@ -57,6 +57,9 @@ def test_folds_are_read_from_the_linkers_report(linker: str) -> None:
         ("flat<std::vector<int> >", "_ZL4flatISt6vectorIiSaIiEEEvPT_", True),  # the allocator is defaulted
         ("flat<std::vector<char> >", "_ZL4flatISt6vectorIiSaIiEEEvPT_", False),
         ("flat<std::vector<int>*>", "_ZL4flatISt6vectorIiSaIiEEEvPT_", False),
+        ("flat<>", "_Z4flatIiEvv", True),
+        ("use<ns::Box::run(Count)::<lambda(char)> >", "_Z3useIZN2ns3Box3runEiEUlcE_EvT_", True),
+        ("use<ns::Box::run(Count)::<lambda(char)> >", "_Z3useIZN2ns5Crate3runEiEUlcE_EvT_", False),
         ("operator->", "_ZNK3PtrI3FooEptEv", True),
         ("ns::flat", "_ZN3old4flatEv", False),
         ("read", "_ZZL5weighiEN5Scale4readEi", True),  # weigh(int)::Scale::read(int)
