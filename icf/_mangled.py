@@ -9,6 +9,8 @@ name.
 A size counts each letter that stands for something as the longest thing that it may be. A pack expansion (`Dp`) counts
 its pattern as often as the longest pack so far has elements, plus the packs themselves.
 
+It also sees whether a part of the name has internal linkage, by the L before it: what each unit has for itself.
+
 What is not a name, or is of a kind that this module does not know, is not measured: `bad` is set.
 """
 
@@ -51,7 +53,10 @@ OPERANDS = {
 
 @cython.cclass
 class Measure:
-    """Measures one name: upper bounds `size` and `depth`, unless `bad` has the reason why they are not known."""
+    """Measures one name: upper bounds `size` and `depth`, unless `bad` has the reason why they are not known.
+
+    `has_internal`: a part of it is a static function, or another name with internal linkage.
+    """
 
     text: Bytes
     subs: u64[::1]
@@ -75,6 +80,7 @@ class Measure:
     size = cython.declare(u64, visibility="readonly")
     depth = cython.declare(u64, visibility="readonly")
     bad = cython.declare(cython.int, visibility="readonly")
+    has_internal = cython.declare(cython.int, visibility="readonly")
 
     def __init__(self, text: Bytes, subs: u64[::1], args: u64[::1], levels: cython.size_t) -> None:
         """Measure a name that begins with _Z; `subs` and `args` are u64, one more than the name has bytes.
@@ -90,7 +96,7 @@ class Measure:
             self.pos = 2
             self.bad = self.level = self.sub_count = self.arg_start = self.arg_count = self.arg_top = 0
             self.pack = self.packed = self.largest = self.identifier = 0
-            self.is_forward = self.conversion = self.in_lambda = 0
+            self.is_forward = self.conversion = self.in_lambda = self.has_internal = 0
             total = self._encoding()
             if self.bad != 0 or self.is_forward == 0 or self.forward == self.largest:
                 break
@@ -557,6 +563,7 @@ class Measure:
             self.pos += 1
             byte = self._look(0)
         if byte == ord("L"):  # L: with internal linkage
+            self.has_internal = 1
             self.pos += 1
             byte = self._look(0)
         if ord("0") <= byte <= ord("9"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from icf.demangle import demangle
+from icf.demangle import demangle, has_internal_part
 
 # what gcc and clang append to the name of a function when they copy, split or promote it. Other dots are part of
 # the name: _GLOBAL__sub_I_a.pb.cc, __cxx_global_var_init.1 (of another variable), main._omp_fn.0 (another region)
@@ -24,13 +24,7 @@ _RENAMED = re.compile(r"(?<!^)(?:\.(?:llvm|lto_priv))?\.\d+$")
 _OF_UNIT = re.compile(r"\.(?:lto_priv|llvm|__uniq)\.\d+")
 _LTO_PRIV = re.compile(r"\.lto_priv\.\d+")
 _UNNAMED_NAMESPACE = "_GLOBAL__N_"
-_LOCAL_WORD = re.compile(
-    r"L\d"
-)  # as ZL3foo and N3boxL3foo of a static function; else a part of a word, or an enumerator
-# what numbers stand for in mangled names (Itanium C++ ABI, 5.1): only the length of a word is followed by a word
-_MANGLED = re.compile(
-    r"S[0-9A-Z]*_|[ATfU]\w?\d*_|E\d*_|[hv]n?\d+_|L[a-z][0-9a-fn]*E|(?P<begins>[IE]?)(?P<local>L?)(?P<length>\d{1,9})|."
-)
+_MARK = re.compile(r"L\d")  # of what has internal linkage: ZL3foo, N3boxL3foo; else a part of a word, or a value
 # those that mark a part or a clone of the function, at the end of its symbol
 _CLONE = re.compile(
     r"(?<!^)(?:\.(?:cold|constprop|isra|part|__part|localalias|specialized|argprom|argelim|retelim|memprof"
@@ -154,25 +148,16 @@ def name_in_section(symbol: str) -> str:
 def is_of_one_unit(linkage: str) -> bool:
     """Return whether each unit has a class or one of its methods for itself, by the mangled name.
 
-    True also for some with an enumerator among the template arguments.
-
-    >>> is_of_one_unit("_ZN12_GLOBAL__N_13Foo3barEv"), is_of_one_unit("_ZZN3boxL4makeEvEN3Foo3barEv")
+    >>> is_of_one_unit("_ZN12_GLOBAL__N_13Foo3barEv"), is_of_one_unit("ZN3boxL4makeEvE3Foo")
     (True, True)
-    >>> is_of_one_unit("_ZN3Foo3barEv"), is_of_one_unit("_ZN7L2Cache3barEv"), is_of_one_unit("_ZN3FooIL5Color1EE3barEv")
-    (False, False, False)
+    >>> is_of_one_unit("_ZN3Foo3barEv"), is_of_one_unit("_ZN7L2Cache3barEv")
+    (False, False)
     """
     if _UNNAMED_NAMESPACE in linkage:
         return True
-    if _LOCAL_WORD.search(linkage) is None:
+    if _MARK.search(linkage) is None:  # nearly all
         return False
-    at = 0
-    while (token := _MANGLED.match(linkage, at)) is not None:
-        at = token.end()
-        if token["length"]:
-            at += int(token["length"])
-            if token["local"] and not token["begins"]:
-                return True
-    return False
+    return has_internal_part(linkage if linkage.startswith("_Z") else f"_ZTI{linkage}")
 
 
 def function_name(symbol: str) -> str:

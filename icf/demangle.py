@@ -109,6 +109,22 @@ def _measure(name: str, levels: int) -> tuple[int, int]:
     return found.size, found.depth
 
 
+def has_internal_part(name: str) -> bool:
+    """Return whether a C++ name has a part with internal linkage, as a static function; true where that is not known.
+
+    >>> has_internal_part("_ZZN3boxL4makeEvEN3Foo3barEv"), has_internal_part("_ZN3FooIL5Color1EE3barEv")
+    (True, False)
+    """
+    from icf._mangled import Measure
+
+    text = name.encode("utf-8", "surrogateescape")
+    if len(text) > _LIMIT:
+        return True
+    with _measuring:
+        found = Measure(text, *_room, _LEVELS)
+    return bool(found.has_internal or found.bad)
+
+
 def _swift_bytes(name: str) -> int:
     """Return how many bytes a Swift name may stand for: three references in one part make it three times as long."""
     import re
