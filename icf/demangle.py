@@ -39,6 +39,7 @@ _PROBED_BYTES = 1 << 16
 _TOO_DEEP = 2  # why a name is not measured
 _ANONYMOUS = "(anonymous namespace)"
 _OPERATOR = r"\boperator(?!\w)(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)?"
+_BRACKET = r"[<({\[\]})>]"
 _LOCAL_SCOPE = r"(?: const| volatile| &&?)*::"  # of a class or lambda within a function
 _HASH_START, _HASH_DIGITS = "17h", 16  # the last part of a Rust legacy name: as an identifier, its length before it
 
@@ -227,10 +228,15 @@ def _declared(text: str) -> tuple[int, int, int]:
     """Return where the scopes of a demangled name begin, where the name itself does, and where it ends."""
     import re
 
-    operator, local_scope = re.compile(_OPERATOR), re.compile(_LOCAL_SCOPE)
+    operator, local_scope, bracket = re.compile(_OPERATOR), re.compile(_LOCAL_SCOPE), re.compile(_BRACKET)
     depth = first = start = at = 0
     is_operator = False
     while at < len(text):
+        if depth > 0:  # within brackets nothing else counts
+            inner = bracket.search(text, at)
+            if inner is None:
+                break
+            at = inner.start()
         if depth == 0 and (found := operator.match(text, at)):
             start, at, is_operator = at, found.end(), True
         elif text[at] == "(" and depth == 0 and not text.startswith(_ANONYMOUS, at):
@@ -251,10 +257,12 @@ def _declared(text: str) -> tuple[int, int, int]:
 
 
 def _closing(text: str, at: int) -> int:
-    """Return the position after the bracket that closes the one at `at`."""
+    """Return the position after the parenthesis that closes the one at `at`."""
+    import re
+
     depth = 0
-    for end in range(at, len(text)):
-        depth += (text[end] == "(") - (text[end] == ")")
+    for found in re.compile("[()]").finditer(text, at):
+        depth += 1 if found[0] == "(" else -1
         if depth == 0:
-            return end + 1
+            return found.end()
     return len(text)
