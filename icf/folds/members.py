@@ -14,6 +14,7 @@ wrong.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -369,9 +370,9 @@ def _attach_nameless(identities: Identities, members: list[FoldMember], groups: 
         identities.classes_of(group.dies[0] for group in groups),
     )
     matched: set[int] = set()
+    counts = Counter(at for fitting in choices.values() for at in fitting)
     for idx, fitting in choices.items():
-        others = [left for other, left in choices.items() if other != idx]
-        mine = fitting if not any(fitting & left for left in others) else set()
+        mine = fitting if all(counts[at] == 1 for at in fitting) else set()
         # several units describe one function with external linkage, and gold leads all of them to the one body
         if len(mine) == 1 or (mine and not bare[idx].local and len({groups[at].name for at in mine}) == 1):
             for at in sorted(mine):
