@@ -36,7 +36,7 @@ from icf.vtables.rtti import Classes
 ANY = 0  # file
 _VTABLE = "_ZTV"
 _BASES_MAX = 1 << 20  # of all classes asked about
-_DIES_MAX = 1 << 8  # at one body: more are not looked through for each vtable that leads there
+_DIES_MAX = 1 << 8  # at one body: the classes of more are not read
 
 
 def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> frozenset[int]:
@@ -78,7 +78,8 @@ def _lacking(finder: FoldFinder, vaddr: U64, symbols: I64, lineages: _Lineages, 
     file = np.array(list(map(files.of_symbol, symbols.tolist())), np.int64)
     is_open = ~_have_methods(finder, vaddr, file, lineages, files)
     rows = zip(np.flatnonzero(is_open).tolist(), vaddr[is_open].tolist(), file[is_open].tolist(), strict=True)
-    return {at for row, at, own in rows if not _has_nameless(finder, at, lineages.types(row), files, own)}
+    owners = _Owners(finder, files)
+    return {at for row, at, own in rows if not owners.may_have(at, lineages.types(row), own)}
 
 
 class _SlotsOfBases:
@@ -218,16 +219,32 @@ def _linkage_names(finder: FoldFinder, vaddrs: U64, files: _Files) -> _Names:
     return _Names(body, np.array(file, np.int64), names)
 
 
-def _has_nameless(finder: FoldFinder, vaddr: int, types: Sequence[str], files: _Files, file: int) -> bool:
-    """Return whether a DIE at a body, without a linkage name, may be that of a method of one of these classes."""
-    if finder.functions is None or finder.identities is None:
-        return False
-    dies = finder.functions.die[finder.bodies.dwarf_at(vaddr)[:_DIES_MAX]].tolist()
-    own = [die for die in dies if ANY in (file, files.of_die(die)) or files.of_die(die) == file]
-    words = list(map(_words_of_type, types))
-    return any(
-        owner and any(identifiers(owner) <= each for each in words) for owner in finder.identities.classes_of(own)
-    )
+class _Owners:
+    """The classes of the methods that DIEs describe at bodies: the words of each, by the file of the method."""
+
+    def __init__(self, finder: FoldFinder, files: _Files) -> None:
+        self._finder, self._files = finder, files
+        self._known: dict[int, dict[int, set[frozenset[str]]]] = {}  # by body
+
+    def may_have(self, vaddr: int, types: Sequence[str], file: int) -> bool:
+        """Return whether a DIE at a body may be that of a method of one of these classes, in a file."""
+        by_file = self._known.get(vaddr)
+        if by_file is None:
+            by_file = self._known[vaddr] = self._at(vaddr)
+        owners = by_file.values() if file == ANY else [by_file[each] for each in (ANY, file) if each in by_file]
+        words = list(map(_words_of_type, types))
+        return any(owner <= each for owner in set[frozenset[str]]().union(*owners) for each in words)
+
+    def _at(self, vaddr: int) -> dict[int, set[frozenset[str]]]:
+        finder = self._finder
+        if finder.functions is None or finder.identities is None:
+            return {}
+        dies = finder.functions.die[finder.bodies.dwarf_at(vaddr)[:_DIES_MAX]].tolist()
+        of_files: dict[int, set[str]] = {}
+        for die, owner in zip(dies, finder.identities.classes_of(dies), strict=True):
+            if owner:
+                of_files.setdefault(self._files.of_die(die), set()).add(owner)
+        return {file: set(map(identifiers, owners)) for file, owners in of_files.items()}
 
 
 @cache
