@@ -20,6 +20,7 @@ another's.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from icf.demangle import demangle
@@ -69,12 +70,12 @@ def assign(
     words = [identifiers_of(demangle(symbol)) for symbol, _ in symbols]
     wanted = [identifiers(name) for name, _ in groups]
     wanted = [own | identifiers(around) for own, around in zip(wanted, classes or [""] * len(groups), strict=True)]
+    of_file: dict[str, list[int]] = {file: [] for _, file in symbols}  # the DIEs that may be of a file
+    for at, (_, files) in enumerate(groups):
+        for file in {*(files or of_file), ""}.intersection(of_file):
+            of_file[file].append(at)
     choices = {
-        idx: {
-            at
-            for at, (_, files) in enumerate(groups)
-            if (not file or not files or file in files) and may_be(idx, at) and wanted[at] <= words[idx]
-        }
+        idx: {at for at in of_file[file] if wanted[at] <= words[idx] and may_be(idx, at)}
         for idx, (_, file) in enumerate(symbols)
     }
     _narrow_templates(groups, symbols, choices)
@@ -99,9 +100,9 @@ def _narrow_templates(
         for idx, left in choices.items()
         if len(left) > 1
     }
+    counts = Counter(at for own in exact.values() for at in own)
     for idx, own in exact.items():
-        rivals = [other for other, theirs in exact.items() if other != idx and theirs & own]
-        if len(own) == 1 and not rivals:
+        if len(own) == 1 and all(counts[at] == 1 for at in own):
             choices[idx] = own
 
 
