@@ -67,27 +67,41 @@ class _Reader:
         if any(object_file.symbols.mentions(REAL.encode()) for object_file in objects.objects):
             own, real = real_names(columns)
             row, name_hash = np.concatenate([row, own]), np.concatenate([name_hash, real])
-        # the members, by row, that each name in the objects can mean
-        self._hash, self._row = distinct_pairs(name_hash, row.astype(np.uint64))
-        self._shared_sections = self._add_aliases()
-
-    def _add_aliases(self) -> set[int]:
-        """Add other symbols of the same functions; return the bodies of functions that share a section."""
-        functions = self._objects.functions
-        hashes, section = functions.name_hash, functions.object_idx << 32 | functions.section
+        functions = objects.functions
+        section = functions.object_idx << 32 | functions.section
         beside = section[1:] == section[:-1]  # each function and the next one
         together = beside & (functions.offset[1:] == functions.offset[:-1])
-        self._unite(*self._aliases(together))
-        several = distinct(section[1:][beside & ~together])
-        shared = distinct(hashes[is_in(section, several)])
-        return set(self._all.vaddr[self._row[rows_with(self._hash, shared)[1]].astype(np.int64)].tolist())
+        names, aliases = self._aliases(together, distinct(name_hash))
+        # a name means what its aliases mean, and so on: thousands may be one function, so all of them have one set
+        self._hash = distinct(np.concatenate([name_hash, names, aliases]))
+        self._set = _connected(len(self._hash), *(np.searchsorted(self._hash, each) for each in (names, aliases)))
+        at = np.searchsorted(self._hash, name_hash)
+        self._row_set, self._row = distinct_pairs(self._set[at].astype(np.uint64), row.astype(np.uint64))
+        self._shared_sections = self._find_shared(section, distinct(section[1:][beside & ~together]))
 
-    def _aliases(self, together: Mask) -> tuple[U64, U64]:
-        """Return pairs of names of one function, of which a member has one; `together`: functions at one place with
-        the next one.
+    def _find_shared(self, section: I64, several: I64) -> set[int]:
+        """Return the bodies of functions that share a section; `several`: sections of several functions."""
+        shared = distinct(self._objects.functions.name_hash[is_in(section, several)])
+        _, rows = self._rows_of(distinct(self._sets_of(shared)[1]))
+        return set(self._all.vaddr[rows].tolist())
+
+    def _sets_of(self, name_hash: U64) -> tuple[I64, I64]:
+        """Return the sets of members that names can mean: of each the index of the name, and the set."""
+        which, at = rows_with(self._hash, name_hash)
+        return which, self._set[at]
+
+    def _rows_of(self, sets: I64) -> tuple[I64, I64]:
+        """Return the members in sets: of each the index of the set, and its row."""
+        which, at = rows_with(self._row_set, sets.astype(np.uint64))
+        return which, self._row[at].astype(np.int64)
+
+    def _aliases(self, together: Mask, named: U64) -> tuple[U64, U64]:
+        """Return pairs of names of one function, one of which is in `named`.
+
+        `together`: functions at one place with the next one.
         """
         hashes = self._objects.functions.name_hash
-        is_named = is_in(hashes, self._hash)
+        is_named = is_in(hashes, named)
         found = [(hashes[:0], hashes[:0])]
         rows, distance = np.flatnonzero(together), 1
         while len(rows):
@@ -97,16 +111,6 @@ class _Reader:
             rows = rows[others < len(together)]
             rows, distance = rows[together[rows + distance]], distance + 1
         return distinct_pairs(*map(np.concatenate, zip(*found, strict=True)))
-
-    def _unite(self, names: U64, aliases: U64) -> None:
-        """Let each name mean what its aliases mean, and so on."""
-        names, aliases = np.concatenate([names, aliases]), np.concatenate([aliases, names])
-        count = -1
-        while count != len(self._hash):
-            count = len(self._hash)
-            which, at = rows_with(self._hash, names)
-            hashes = np.concatenate([self._hash, aliases[which]])
-            self._hash, self._row = distinct_pairs(hashes, np.concatenate([self._row, self._row[at]]))
 
     def read(self) -> TakenByObjects:
         """Return all that the objects name."""
@@ -131,17 +135,34 @@ class _Reader:
 
     def _meant(self, name_hash: U64, owner: U64) -> Members:
         """Return the members that symbols can mean; `owner`: the object of a local one, else the number of objects."""
-        symbol, named = rows_with(self._hash, name_hash)
-        rows = self._row[named].astype(np.int64)
-        is_local = owner[symbol] < len(self._objects.objects)
+        symbol, sets = self._sets_of(name_hash)
+        owner = owner[symbol].astype(np.int64)
+        is_local = owner < len(self._objects.objects)
+        found = [self._rows_of(distinct(sets[~is_local]))[1]]
+        of_object = [each.source_file for each in self._objects.objects]
+        files = sorted(set(of_object))
+        number = {file: at for at, file in enumerate(files)}
+        of_local = np.array([number[file] for file in of_object], np.uint64)[owner[is_local]]
+        of_file, file = distinct_pairs(sets[is_local].astype(np.uint64), of_local)
+        which, rows = self._rows_of(of_file.astype(np.int64))
+        known = self._columns.files_at(distinct(rows))
         may_be = np.ones(len(rows), np.bool_)
-        local = np.flatnonzero(is_local)
-        files = self._columns.files_at(distinct(rows[local]))
-        for at, object_idx, row in zip(
-            local.tolist(), owner[symbol[local]].tolist(), rows[local].tolist(), strict=True
-        ):
-            file, own = self._objects.objects[object_idx].source_file, files.get(row)
-            may_be[at] = not file or not own or file in own
-        may_be |= ~is_in(symbol, symbol[may_be])  # else the files are of no use
-        found = distinct(rows[may_be])
-        return Members(self._all.vaddr[found], self._all.member[found])
+        for at, (number_of_file, row) in enumerate(zip(file[which].tolist(), rows.tolist(), strict=True)):
+            name, own = files[number_of_file], known.get(row)
+            may_be[at] = not name or not own or name in own
+        may_be |= ~is_in(which, which[may_be])  # else the files are of no use
+        rows = distinct(np.concatenate([*found, rows[may_be]]))
+        return Members(self._all.vaddr[rows], self._all.member[rows])
+
+
+def _connected(count: int, one: I64, other: I64) -> I64:
+    """Return for each of so many points the lowest one that it is connected with, by pairs of points."""
+    lowest = np.arange(count)
+    while True:
+        before = lowest.copy()
+        of_pair = np.minimum(lowest[one], lowest[other])
+        np.minimum.at(lowest, one, of_pair)
+        np.minimum.at(lowest, other, of_pair)
+        lowest = lowest[lowest]
+        if (lowest == before).all():
+            return lowest
