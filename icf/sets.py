@@ -107,3 +107,17 @@ def _is_first(ordered: NDArray[Number]) -> Mask:
     fresh = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
     return fresh
+
+
+def connected(count: int, one: I64, other: I64) -> I64:
+    """Return for each of `count` points the lowest one that it is connected with; pairs of points are connected."""
+    lowest = np.arange(count)
+    while True:
+        before = lowest
+        of_pair = np.minimum(before[one], before[other])
+        lowest = before.copy()
+        for points in (before[one], before[other]):  # so all that are connected with these learn it, too
+            np.minimum.at(lowest, points, of_pair)
+        lowest = lowest[lowest]
+        if (lowest == before).all():
+            return lowest

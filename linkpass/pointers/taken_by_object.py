@@ -21,7 +21,7 @@ import numpy as np
 from icf.aliases import REAL
 from icf.columns import I64, U64, Mask
 from icf.elf.image import Image
-from icf.sets import distinct, distinct_pairs, is_in, rows_with
+from icf.sets import connected, distinct, distinct_pairs, is_in, rows_with
 from linkpass.linked import Linked
 from linkpass.objects.addresses import Addresses
 from linkpass.objects.functions import LinkObjects
@@ -74,7 +74,7 @@ class _Reader:
         names, aliases = self._aliases(together, distinct(name_hash))
         # a name means what its aliases mean, and so on: thousands may be one function, so all of them have one set
         self._hash = distinct(np.concatenate([name_hash, names, aliases]))
-        self._set = _connected(len(self._hash), *(np.searchsorted(self._hash, each) for each in (names, aliases)))
+        self._set = connected(len(self._hash), *(np.searchsorted(self._hash, each) for each in (names, aliases)))
         at = np.searchsorted(self._hash, name_hash)
         self._row_set, self._row = distinct_pairs(self._set[at].astype(np.uint64), row.astype(np.uint64))
         self._shared_sections = self._find_shared(section, distinct(section[1:][beside & ~together]))
@@ -153,16 +153,3 @@ class _Reader:
         may_be |= ~is_in(which, which[may_be])  # else the files are of no use
         rows = distinct(np.concatenate([*found, rows[may_be]]))
         return Members(self._all.vaddr[rows], self._all.member[rows])
-
-
-def _connected(count: int, one: I64, other: I64) -> I64:
-    """Return for each of so many points the lowest one that it is connected with, by pairs of points."""
-    lowest = np.arange(count)
-    while True:
-        before = lowest.copy()
-        of_pair = np.minimum(lowest[one], lowest[other])
-        np.minimum.at(lowest, one, of_pair)
-        np.minimum.at(lowest, other, of_pair)
-        lowest = lowest[lowest]
-        if (lowest == before).all():
-            return lowest

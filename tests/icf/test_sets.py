@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from icf.sets import (
+    connected,
     difference,
     distinct,
     distinct_pairs,
@@ -73,3 +74,21 @@ def test_rows_in_the_order_in_which_they_are_met(rows: list[tuple[int, int]]) ->
     met = list(dict.fromkeys(rows))
     assert first.tolist() == [rows.index(row) for row in met]
     assert number.tolist() == [met.index(row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "pairs", [[], [(3, 1), (1, 2)], [(at + 1, at) for at in range(99)], [(5, 90), (90, 7), (6, 6)]]
+)
+def test_connected_points_have_the_lowest_of_them(pairs: list[tuple[int, int]]) -> None:
+    expected = list(range(100))
+    for _ in pairs:
+        for first, second in pairs:
+            expected[first] = expected[second] = min(expected[first], expected[second])
+    one, other = np.array(pairs, np.int64).reshape(-1, 2).T
+    assert connected(100, one, other).tolist() == expected
+    assert connected(100, other, one).tolist() == expected
+
+
+def test_thousands_of_connected_points_take_few_rounds() -> None:
+    order = np.random.default_rng(1).permutation(50_000)
+    assert not connected(50_000, order[1:], order[:-1]).any()
