@@ -10,7 +10,8 @@ edge            kind        attributes
 call            direct      call_site, evidence
 tail call       tail        jump; to a fold class if no evidence names the member that is called
 virtual call    virtual     call_site, evidence; to the slot
-slot            entry       vtable; to each function there. Without vtable: its address is taken, or it may be there
+slot            entry       vtable; to each function there, or to a fold class if no evidence names the one. Without
+                            vtable: its address is taken, or it may be there
 outlined part   part        and `thunk`: to the function in a thunk's name
 fold class      member      to each member
 """

@@ -14,7 +14,7 @@ and an edge, by its `kind`, is
     thunk            a thunk goes on to the function in its name; only where no other edge leaves it
     entry            a call by the Slot enters the function: that stands in `vtable`, or, where that is None, whose
                      address is taken (`taken`), or that may stand in a table which is not listed; `in_object`: that
-                     may be a vtable
+                     may be a vtable. It enters a Body, if any of its functions may stand there
 
 One graph holds the programs of all modules of a process: a slot is a number, and leads into each of them.
 """
@@ -104,10 +104,12 @@ def _add_entries(graph: Graph, program: Program) -> None:
     listed = set()
     for vtable in program.vtables:
         for slot in vtable.slots:
-            for function in named(program, slot.function):
-                listed.add(function)
-                graph.add_edge(Slot(slot.slot), function, kind=ENTRY, vtable=vtable, taken=False)
-                graph.add_edge(ANYTHING, function, kind=ENTRY, vtable=vtable, taken=False)
+            listed.update(named(program, slot.function))
+            # thousands of vtables may have a body of thousands of functions: one edge each
+            is_any = slot.function.member_idx == ALL_MEMBERS
+            entered = program.bodies[slot.function.class_idx] if is_any else named(program, slot.function)[0]
+            graph.add_edge(Slot(slot.slot), entered, kind=ENTRY, vtable=vtable, taken=False)
+            graph.add_edge(ANYTHING, entered, kind=ENTRY, vtable=vtable, taken=False)
     for body in program.bodies:
         are_known = bool(body.fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN)
         for idx, function in enumerate(body.nodes):

@@ -109,17 +109,18 @@ class Pointers:
         nodes = [Slot(slot), UNLISTED] if 0 <= slot < STORED.number else [Slot(slot)]
         found = set()
         for node in nodes:
-            for _, function, edge in self._graph.out_edges(node, data=True) if node in self._graph else ():
-                assert isinstance(function, int)
-                if groups is not None and self._is_bound(slot, program, function):
-                    found.add((function, UNKNOWN))
-                    continue
-                if groups is not None:  # all vtables of its type are in this program
-                    is_of_type = edge["vtable"].group in groups if edge["vtable"] else edge.get("in_object", False)
-                    if not is_of_type or self._candidates[function][0].program is not program:
+            for _, entered, edge in self._graph.out_edges(node, data=True) if node in self._graph else ():
+                assert not isinstance(entered, Slot)
+                for function in entered.nodes if isinstance(entered, Body) else (entered,):
+                    if groups is not None and self._is_bound(slot, program, function):
+                        found.add((function, UNKNOWN))
                         continue
-                by = By("vtable", edge["vtable"]) if edge["vtable"] else POINTER if edge["taken"] else UNKNOWN
-                found.add((function, by))
+                    if groups is not None:  # all vtables of its type are in this program
+                        is_of_type = edge["vtable"].group in groups if edge["vtable"] else edge.get("in_object", False)
+                        if not is_of_type or self._candidates[function][0].program is not program:
+                            continue
+                    by = By("vtable", edge["vtable"]) if edge["vtable"] else POINTER if edge["taken"] else UNKNOWN
+                    found.add((function, by))
         return frozenset(found)
 
     def _with_hidden(self, ways: Iterable[Way]) -> set[Way]:
