@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from icf.aliases import is_of_one_unit
 from icf.columns import U64, Mask
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
@@ -17,7 +16,6 @@ def are_external_slots(image: Image, vtables: Vtables, places: U64) -> Mask:
     classes = vtables.classes
     rows = np.arange(len(classes))
     is_open = ~(classes.is_import | classes.knows_bases) | classes.is_local
-    is_open |= np.array([is_of_one_unit(name) for name in classes.names(rows)], np.bool_)
     derived, base = classes.bases_of(rows)
     while not is_open[found := derived[is_open[base]]].all():
         is_open[found] = True

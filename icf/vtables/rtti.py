@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from icf.aliases import is_of_one_unit
 from icf.columns import I64, U8, U64, Mask
 from icf.contents import Contents
 from icf.elf.image import Image
@@ -27,7 +28,6 @@ from icf.strings import hash_table, string_parts
 from icf.vtables.words import DATA, IMPORT, NUMBER, LoadedData
 
 _SYMBOL = "_ZTI"
-_ANONYMOUS = b"12_GLOBAL__N_1"
 _NO_BASE, _ONE_BASE, _BASES = 1, 2, 3  # kinds of type_info; 0: another
 _KINDS = {
     f"_ZTVN10__cxxabiv1{len(name)}{name}E": kind
@@ -74,7 +74,7 @@ class Classes:
         others = np.arange(len(names) - len(self._here))  # those of other modules, and the last row
         texts = [name.removeprefix(b"*") + b"\0" for name in names]
         self._text, self._start = b"".join(texts), np.cumsum([0, *map(len, texts)])
-        is_local = [name.startswith(b"*") or _ANONYMOUS in name for name in read.name]
+        is_local = [name.startswith(b"*") or is_of_one_unit(_decoded(name)) for name in read.name]
         # its methods have internal linkage
         self.is_local: Mask = np.append(np.array(is_local, np.bool_), others < 0)
         # of another module: the loader finds the type_info there, or copies it
@@ -100,7 +100,7 @@ class Classes:
     def names(self, rows: I64) -> list[str]:
         """Return the mangled types of some classes, "" where it is not known."""
         edges = zip(self._start[rows].tolist(), (self._start[rows + 1] - 1).tolist(), strict=True)
-        return [str(self._text[start:end], "utf-8", "surrogateescape") for start, end in edges]
+        return [_decoded(self._text[start:end]) for start, end in edges]
 
     def has_name(self, rows: I64) -> Mask:
         """Return of which classes the name is known."""
@@ -245,3 +245,7 @@ def _joined(parts: list[_Read]) -> _Read:
 def _type_of(symbol: str) -> bytes:
     """Return the type whose type_info a symbol names; empty if it names something else."""
     return symbol.removeprefix(_SYMBOL).encode("utf-8", "surrogateescape") if symbol.startswith(_SYMBOL) else b""
+
+
+def _decoded(name: bytes) -> str:
+    return str(name, "utf-8", "surrogateescape")

@@ -21,7 +21,7 @@ NO_BASE, ONE_BASE, BASES = (
     f"_ZTVN10__cxxabiv1{len(name)}{name}E"
     for name in ("__class_type_info", "__si_class_type_info", "__vmi_class_type_info")
 )
-NAMES = {"1A": 0, "1B": 8, "*1C": 16, "N12_GLOBAL__N_11DE": 24}
+NAMES = {"1A": 0, "1B": 8, "*1C": 16, "N12_GLOBAL__N_11DE": 24, "ZN3boxL4makeEvE1E": 56}
 TEXT = b"".join(name.encode().ljust(8 if len(name) < 8 else 32, b"\0") for name in NAMES)
 NO_KEYS = np.empty(0, np.uint64)
 TABLE = DATA + 16  # what the first word of a type_info of this image's own runtime points to
@@ -51,25 +51,27 @@ def class_in(classes: Classes, row: I64) -> Class:
 
 @pytest.mark.parametrize("packing", ["", "rela", "relr"])
 def test_bases(packing: str, tmp_path: Path) -> None:
-    a, b, c, d = (DATA + 24 + at for at in (0, 16, 40, 96))
+    a, b, c, d, e = (DATA + 24 + at for at in (0, 16, 40, 96, 120))
     tables = {
         f"{NO_BASE},{ONE_BASE}.,{BASES}.": [0, 0, 0],  # only the first is a name that is looked for
         "_ZTI1A": [TABLE, STRINGS],
         "_ZTI1B": [0, STRINGS + 8, a],
         "_ZTI1C": [0, STRINGS + 16, 2 << 32, a, 2, b, 0x1003, 0][:7],
         "_ZTI1D": [0, STRINGS + 24, 0],
+        "_ZTI1E": [0, STRINGS + 56],
     }
-    imports = {b: ONE_BASE, c: BASES, d: ONE_BASE, d + 16: "_ZTISt9exception"}
+    imports = {b: ONE_BASE, c: BASES, d: ONE_BASE, d + 16: "_ZTISt9exception", e: NO_BASE}
     with build_image(tmp_path, tables, packing=packing, imports=imports, strings=TEXT) as image:
-        classes = Classes(image, LoadedData(image), np.array([c, d], np.uint64), np.zeros(2, np.bool_))
+        classes = Classes(image, LoadedData(image), np.array([c, d, e], np.uint64), np.zeros(3, np.bool_))
         assert class_at(classes, a) == Class("1A", [], True)
         assert class_at(classes, b) == Class("1B", ["1A"], True)
         assert class_at(classes, c) == Class("1C", ["1A", "1B"], True, is_local=True)
         assert class_at(classes, d) == Class("N12_GLOBAL__N_11DE", ["St9exception"], True, is_local=True)
+        assert class_at(classes, e) == Class("ZN3boxL4makeEvE1E", [], True, is_local=True)  # of a static function
         _, base = classes.bases_of(classes.rows(np.array([d], np.uint64), np.array([False])))
         assert class_in(classes, base) == Class("St9exception", [], False, is_import=True)
         assert class_at(classes, 0x1234) == Class("", [], False)
-        assert len(classes) == 6
+        assert len(classes) == 7
 
 
 def test_a_class_that_is_its_own_base_and_bases_without_end(tmp_path: Path) -> None:
