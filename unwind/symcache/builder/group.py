@@ -6,10 +6,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from icf.columns import I64, U64, Mask
+from icf.columns import I64, Mask
 from icf.dwarf.inlines import InlineScan, TreeFunctions, scan_inlines
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from unwind.symcache.builder.anywhere import Anywhere
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.job import Choices
@@ -52,7 +53,7 @@ class Source(NamedTuple):
     claims: Claims
     described: I64
     paths: Paths
-    best: U64  # as `Lines.choose` has it
+    anywhere: Anywhere
 
     def read(self, units: slice, wanted: I64) -> Group:
         """Return a group; of claims that a function describes those in `wanted`, which must be of these units."""
@@ -63,9 +64,7 @@ class Source(NamedTuple):
         claims = claims._replace(function=_less(claims.function, base), lost=_less(claims.lost, base))
         lines = Lines(self.image, self.debug, units, self.paths)
         chooser = Chooser(self.debug, scan)
-        best = self.best[wanted]
-        choices = lines.choose(chooser, scan, self.bodies, claims, best)
-        self.best[wanted] = best
+        choices = lines.choose(chooser, scan, self.bodies, claims, wanted, self.anywhere)
         return Group(wanted, claims, _less(described, base), scan, lines, chooser, choices, len(wanted))
 
 

@@ -129,8 +129,8 @@ class Job(NamedTuple):
             segments.data, scratch.data, out.data, ends.data,
         )  # fmt: skip
         payload_end = ends[:, col.PAYLOAD_END]
-        column_bytes = int((payload_end - ends[:, col.COLUMNS_START]).sum())
-        return Payloads(np.diff(payload_end, prepend=np.uint64(0)), out[:size_bytes].copy(), column_bytes)
+        column_sizes = payload_end - ends[:, col.COLUMNS_START]
+        return Payloads(np.diff(payload_end, prepend=np.uint64(0)), column_sizes, out[:size_bytes].copy())
 
 
 def _row_counts(pieces: U64, address: U64) -> U64:

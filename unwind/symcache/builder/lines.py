@@ -1,7 +1,7 @@
 """The line tables of an image, and the sequence of each body in them: `unwind.symcache.builder.sequences`.
 
 A body that belongs to one function has the sequence that covers its start in the table of the unit that describes it,
-or of any unit if none does (assembly). A member of a merged body has its own or none.
+or of any unit if none does (`anywhere`). A member of a merged body has its own or none.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from copy import copy
 
 import numpy as np
 
-from icf.columns import I64, U32, U64
+from icf.columns import I64, U32
 from icf.dwarf.columns import COMP_DIR, FLAGS, HAS_STMT_LIST, STMT_LIST
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.line import LineProgram, LineSections, SequenceMark, scan_all
 from icf.dwarf.runs import thread_count
 from icf.dwarf.units import DebugInfo, section_of_parts
 from icf.elf.image import Image
+from unwind.symcache.builder.anywhere import Anywhere
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.job import Choices
@@ -70,9 +71,9 @@ class Lines:
         return both
 
     def choose(
-        self, chooser: Chooser, scan: InlineScan, bodies: Bodies, claims: Claims, best: U64 | None = None
+        self, chooser: Chooser, scan: InlineScan, bodies: Bodies, claims: Claims, rows: I64, anywhere: Anywhere
     ) -> Choices:
-        """Return the rows of each claim; `best`, see `_choose_anywhere`, is for claims of which other tables may be."""
+        """Return the rows of each claim; `anywhere` is asked for those that nothing describes, by their `rows`."""
         count = len(claims.body)
         table, first_row, last_row = (np.full(count, fill, np.int64) for fill in (-1, 0, 0))
         choices = Choices(table, first_row, last_row)
@@ -80,46 +81,24 @@ class Lines:
         has = function >= 0
         choices.table[has] = self.table_of_unit[scan.functions.unit[function[has]]]
         start, end = bodies.start[claims.body], bodies.end[claims.body]
-        best = np.zeros(count, np.uint64) if best is None else best
-        self._choose_anywhere(np.flatnonzero(~has & ~claims.is_merged), start, choices, best)
+        nowhere = np.flatnonzero(~has & ~claims.is_merged)
+        choices.table[nowhere] = anywhere.choose(self.tables, self.file_maps, rows[nowhere], start[nowhere])
         is_lost = claims.lost >= 0
         order = np.argsort(choices.table, kind="stable")
         edges = np.searchsorted(choices.table[order], np.arange(len(self.tables) + 1))
         for at, program in enumerate(self.tables):
-            rows = order[edges[at] : edges[at + 1]]
-            if program is None or not len(rows):
+            mine = order[edges[at] : edges[at + 1]]
+            if program is None or not len(mine):
                 continue
-            sequence = stated(program, scan, function[rows], start[rows])
-            guessed = np.flatnonzero(~(claims.is_merged | is_lost)[rows] & (sequence < 0))
-            sequence[guessed] = covering(program, start[rows[guessed]], end[rows[guessed]])
-            hard = np.flatnonzero((claims.is_merged | is_lost)[rows] & (sequence < 0))
-            sequence[hard] = chooser.choose(program, function[rows[hard]], start[rows[hard]])
+            sequence = stated(program, scan, function[mine], start[mine])
+            guessed = np.flatnonzero(~(claims.is_merged | is_lost)[mine] & (sequence < 0))
+            sequence[guessed] = covering(program, start[mine[guessed]], end[mine[guessed]])
+            hard = np.flatnonzero((claims.is_merged | is_lost)[mine] & (sequence < 0))
+            sequence[hard] = chooser.choose(program, function[mine[hard]], start[mine[hard]])
             usable = np.flatnonzero(sequence >= 0)
             sequence = sequence[usable]
             ordered = (program.sequences.marks[sequence] & np.uint64(SequenceMark.UNORDERED)) == 0
             usable, sequence = usable[ordered], sequence[ordered]
-            choices.first_row[rows[usable]] = program.sequences.row_start[sequence]
-            choices.last_row[rows[usable]] = program.sequences.row_end[sequence]
+            choices.first_row[mine[usable]] = program.sequences.row_start[sequence]
+            choices.last_row[mine[usable]] = program.sequences.row_end[sequence]
         return choices
-
-    def _choose_anywhere(self, rows: I64, start: U64, choices: Choices, best: U64) -> None:
-        """Add tables that cover the starts of bodies which no debug information describes.
-
-        The sequence that begins last before a start decides. `best` has, for each claim, where that begins, plus 1, of
-        the tables that were asked so far; 0 for none.
-        """
-        live = [
-            (program.sequences.start[i], program.sequences.end[i], np.full(len(i), table))
-            for table, program in enumerate(self.tables)
-            if program is not None and len(i := np.flatnonzero(~program.sequences.dead))
-        ]
-        if not live or not len(rows):
-            return
-        low, high, table = (np.concatenate([part[i] for part in live]) for i in range(3))
-        order = np.argsort(low, kind="stable")
-        at = np.searchsorted(low[order], start[rows], side="right") - 1
-        last = order[np.maximum(at, 0)]
-        is_best = (at >= 0) & (low[last] + np.uint64(1) >= best[rows])
-        best[rows[is_best]] = low[last[is_best]] + np.uint64(1)
-        covered = is_best & (high[last] > start[rows])
-        choices.table[rows[covered]] = table[last[covered]]

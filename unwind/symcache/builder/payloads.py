@@ -11,6 +11,7 @@ from icf.dwarf.inlines import InlineScan, TreeFunctions
 from icf.dwarf.runs import thread_count
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
+from unwind.symcache.builder.anywhere import Anywhere
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
 from unwind.symcache.builder.encoded import Encoded
@@ -37,12 +38,13 @@ def encode_payloads(
         return encoded
     described = _affordable(scan.functions, np.maximum(claims.function, claims.lost))
     claims = claims._replace(function=np.minimum(claims.function, described), lost=np.minimum(claims.lost, described))
-    best, paths = np.zeros(len(described), np.uint64), Paths()
-    source = Source(image, debug, scan.functions, bodies, claims, described, paths, best)
+    anywhere, paths = Anywhere(len(described)), Paths()
+    source = Source(image, debug, scan.functions, bodies, claims, described, paths, anywhere)
     for number, group in enumerate(each_group(source), 1):
         _encode_group(debug, bodies, names, group, encoded)
         if not number % _GROUPS_TO_TRIM:
             debug.trim_heap()
+    encoded.drop(np.flatnonzero(anywhere.is_open))
     encoded.files = paths.paths
     return encoded
 

@@ -12,12 +12,11 @@ from icf.errors import IcfError
 from unwind.symcache.builder._records import cut_bodies, put_records
 from unwind.symcache.builder.bodies import Bodies
 from unwind.symcache.builder.claims import Claims
-from unwind.symcache.builder.encoded import Encoded
+from unwind.symcache.builder.encoded import NOWHERE, Encoded
 from unwind.symcache.builder.names import Names
 from unwind.symcache.format.container import SectionBytes
 from unwind.symcache.format.records import ALL_KNOWN, META, REST, SIZED
 
-_NOWHERE = (1 << 64) - 1  # the place of a payload without a record: other functions lie all over it
 _NUMBERS_BYTES = 24  # of a record for each entry and for each name: LEB128 of 32 bits, and of one address
 
 
@@ -89,7 +88,7 @@ def _put(bodies: Bodies, is_complete: Mask, members: Members, encoded: Encoded, 
 
     limit_bytes = _NUMBERS_BYTES * (count + len(members.name) + len(members.alias)) + int(encoded.sizes.sum())
     room = np.frombuffer(mmap(-1, max(limit_bytes, 1)), np.uint8)  # what is not written takes no memory
-    end, places = np.zeros(count, np.uint64), np.full(len(members.name), _NOWHERE, np.uint64)
+    end, places = np.zeros(count, np.uint64), np.full(len(members.name), NOWHERE, np.uint64)
     first_alias = members.first_alias.astype(np.uint64)
     size_bytes = put_records(
         head.data, second.data, first.data, last.data,
