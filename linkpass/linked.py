@@ -89,7 +89,7 @@ class Linked:
             finder,
             scanning.pointers,
             {fold.vaddr: fold for fold in finder.find()},
-            find_undescribed(image, finder, scan) if not reported.given else frozenset(),
+            reported.open | (find_undescribed(image, finder, scan) if not reported.given else frozenset()),
             VirtualDies(scanning.debug),
             scan.bare,
         )

@@ -18,6 +18,7 @@ import numpy as np
 
 from icf.aliases import is_cold_part, is_of_one_unit, name_in_section
 from icf.columns import U64
+from icf.demangle import demangle
 from icf.elf.image import Image
 from icf.elf.types import STB_GLOBAL
 from icf.folds.body_members import Members
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from icf.folds.report import FoldedSections
 
 _THUNKS = (b"_ZTh", b"_ZTv", b"_ZTc")  # the names of thunks begin so
+_COMPLETE, _BASE = "D1Ev", "D2Ev"  # the ends of names of destructors
 _COLD_SECTIONS = ".text.unlikely."  # of cold parts, and of functions that are cold as a whole
 
 
@@ -39,8 +41,9 @@ class Reported(NamedTuple):
     """The functions that a report or objects name at the addresses of one image; empty without either."""
 
     functions: dict[int, list[ReportedFunction]] = {}
-    given: bool = False  # all folded functions are named
+    given: bool = False  # all folded functions are named, but those at `open`
     kept: frozenset[int] = frozenset()  # addresses where the first one was kept
+    open: frozenset[int] = frozenset()  # addresses of thunks that others share whose names are not known
 
     @property
     def vaddrs(self) -> U64:
@@ -112,40 +115,94 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
             vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr)}
         for vaddr in vaddrs:
             functions.setdefault(vaddr, []).extend(map(ReportedFunction, names))
-    _add_thunks(image, bodies, classes, functions)
-    return Reported(functions, names_all, frozenset(kept))
+    shared = _add_thunks(image, bodies, classes, functions)
+    return Reported(functions, names_all, frozenset(kept), shared)
+
+
+class _Thunk(NamedTuple):
+    """A thunk in the section of its function."""
+
+    symbol: str
+    vaddr: int
+    function: str
+    section: _Class  # with what was folded into it
 
 
 def _add_thunks(
     image: Image, bodies: Bodies, classes: list[_Class], functions: dict[int, list[ReportedFunction]]
-) -> None:
+) -> frozenset[int]:
     """Add the thunks that gcc puts into the section of their function: those of functions that many units may have.
 
     All others have sections of their own, as all of clang's. What a report or another address names is one of these.
+
+    Return the addresses of thunks that share their bodies with others whose names are not known: if a function ignores
+    its object, `_ZThn8_` and `_ZThn16_` are the same code. So they may be where a thunk is as long as its function.
     """
+    thunks = _thunks_of(image, bodies, classes)
+    vaddrs_of: dict[str, set[int]] = {}
+    for thunk in thunks:
+        vaddrs_of.setdefault(thunk.symbol, set()).add(thunk.vaddr)
+    known = {(thunk.vaddr, thunk.function) for thunk in thunks}  # each function has one thunk there
+    starts = _addresses_of(image, bodies, {thunk.function for thunk in thunks}) if thunks else {}
+    class_of = _classes_by_name(classes)
+    found: set[int] = set()
+    for symbol, vaddr, function, section in thunks:
+        prefix = symbol[: len(symbol) - len(function) + len("_Z")]
+        others = [_complete(name) for name in section.names if name.startswith("_Z")]
+        others = [name for name in others if (vaddr, name) not in known]
+        names = [prefix + name[2:] for name in others]
+        if not names or any(name in class_of for name in names):
+            continue
+        if image.linker.kept_symbols is KeptSymbols.SOME and _ignores_object(bodies, vaddr, starts.get(function, ())):
+            found.add(vaddr)
+            continue
+        known.update((vaddr, name) for name in others)
+        names = [name for name in names if not vaddrs_of.get(name, {vaddr}) - {vaddr}]
+        functions.setdefault(vaddr, []).extend(map(ReportedFunction, names))
+    return frozenset(found)
+
+
+def _classes_by_name(classes: list[_Class]) -> dict[str, _Class]:
     by_heat = sorted(classes, key=lambda each: not each.is_cold)  # a function with a cold part is not that
-    class_of = {name: each for each in by_heat for name in each.names}
+    return {name: each for each in by_heat for name in each.names}
+
+
+def _thunks_of(image: Image, bodies: Bodies, classes: list[_Class]) -> list[_Thunk]:
+    """Return the thunks of the image that may be in sections of these classes."""
+    class_of = _classes_by_name(classes)
     symbols = image.symbols
     at = np.flatnonzero(symbols.begin_with(_THUNKS, bodies.symbol_rows))
     rows, vaddrs = bodies.symbol_rows[at], bodies.symbol_value[at].tolist()
-    names = symbols.names(rows.tolist())
-    vaddrs_of: dict[str, set[int]] = {}
-    for name, vaddr in zip(names, vaddrs, strict=True):
-        vaddrs_of.setdefault(name, set()).add(vaddr)
     has_own = (symbols.bind[rows] == STB_GLOBAL).tolist()  # weak functions become local where they are not exported
-    seen: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would add all
-    for symbol, vaddr, has_section in zip(names, vaddrs, has_own, strict=True):
+    found = []
+    for symbol, vaddr, has_section in zip(symbols.names(rows.tolist()), vaddrs, has_own, strict=True):
         function = thunk_target(symbol)
-        if has_section or is_of_one_unit(symbol) or function not in class_of:
-            continue
-        prefix = symbol[: len(symbol) - len(function) + len("_Z")]
-        thunks = [prefix + name[2:] for name in class_of[function].names if name.startswith("_Z")]
-        if any(thunk in class_of for thunk in thunks):
-            continue
-        for thunk in thunks:
-            if (vaddr, thunk) not in seen and not vaddrs_of.get(thunk, {vaddr}) - {vaddr}:
-                seen.add((vaddr, thunk))
-                functions.setdefault(vaddr, []).append(ReportedFunction(thunk))
+        section = class_of.get(function) or class_of.get(_of_base(function))
+        if section is not None and not has_section and not is_of_one_unit(symbol):
+            found.append(_Thunk(symbol, vaddr, function, section))
+    return found
+
+
+def _of_base(function: str) -> str:
+    """Return the base object destructor, after which gcc names the section of a destructor that is both."""
+    return f"{function.removesuffix(_COMPLETE)}{_BASE}" if _is_destructor(function, _COMPLETE) else function
+
+
+def _complete(function: str) -> str:
+    """Return the complete object destructor, of which thunks are."""
+    return f"{function.removesuffix(_BASE)}{_COMPLETE}" if _is_destructor(function, _BASE) else function
+
+
+def _is_destructor(function: str, kind: str) -> bool:
+    return function.endswith(kind) and "::~" in demangle(function)
+
+
+def _ignores_object(bodies: Bodies, thunk: int, functions: Iterable[int]) -> bool:
+    """Return whether a thunk may be without a step from one object to the other; its function is in its section."""
+    if len(bodies.dwarf_at(thunk)):
+        return False  # clang's, which is described, and has a section of its own
+    before = [vaddr for vaddr in functions if vaddr < thunk]
+    return not before or bodies.end_of(max(before)) - max(before) == bodies.end_of(thunk) - thunk
 
 
 def _may_lack_names(image: Image, bodies: Bodies, vaddr: int) -> bool:

@@ -22,7 +22,8 @@ def at(vaddr: int, line: int, size_bytes: int = 16) -> bytes:
 
 
 def ask(anywhere: Anywhere, *tables: LineProgram | None) -> list[int]:
-    return anywhere.choose(list(tables), [FILES] * len(tables), np.arange(len(START)), START).tolist()
+    found: list[int] = anywhere.choose(list(tables), [FILES] * len(tables), np.arange(len(START)), START).tolist()
+    return found
 
 
 def test_the_sequence_that_begins_last_before_a_body_decides() -> None:
