@@ -145,23 +145,37 @@ def align(
                 into.rejected.append(f"tick {sample.tick}: {frames}: {_show(original_sample)} / {_show(sample)}")
             continue
         counts["aligned"] += 1
-        into.stacks[Stack(frames, _vptrs(reached, sample, frames, program), bool(sample.objects))] += 1
+        original_bias = unfolded.modules[0].bias
+        vptrs = _vptrs(reached, original_sample, original_bias, sample, frames, program)
+        into.stacks[Stack(frames, vptrs, bool(sample.objects))] += 1
 
 
 def _vptrs(
-    reached: Reached, sample: Sample, frames: Sequence[Frame | None], program: Module
+    reached: Reached,
+    original_sample: Sample,
+    original_bias: int,
+    sample: Sample,
+    frames: Sequence[Frame | None],
+    program: Module,
 ) -> tuple[tuple[int, int], ...]:
     """What `this` points to, as far as that points into the program, and belongs to the very function of its frame.
 
-    Where a virtual function is not given an object, its first argument is for the result.
+    Where a virtual function is not given an object, its first argument is for the result: memory that may hold another
+    object's remains. Then the vtable of the second has the function.
     """
     outside = len(frames) - len(sample.addresses)
+    originals = {
+        row: (first - original_bias, second - original_bias) for row, _, first, second in original_sample.objects
+    }
     found = []
     for row, entry, first, second in sample.objects:
         frame = frames[row + outside]
         if frame is None or frame.body != entry - program.bias:
             continue
         is_second = frame.original in reached.virtuals and not program.low <= first < program.high
+        if row in originals and not is_second:
+            holds_first, holds_second = (reached.vtable_holds(each, frame.original) for each in originals[row])
+            is_second = holds_second and not holds_first
         vptr = second if is_second else first
         if program.low <= vptr < program.high:
             found.append((row + outside, vptr - program.bias))

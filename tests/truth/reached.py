@@ -79,11 +79,10 @@ class Reached:
         if call.slot == NO_SLOT:
             return POINTER
         called = self._in_slot[call.slot]
-        return VIRTUAL if self._holds(call.slot, function) else self._tail(called, function) if called else POINTER
+        return VIRTUAL if self._enter(called, function) else self._tail(called, function) if called else POINTER
 
-    def _holds(self, slot: int, function: int) -> bool:
-        """Whether a vtable has the function in the slot, or a thunk that leads there."""
-        called = self._in_slot[slot]
+    def _enter(self, called: set[int], function: int) -> bool:
+        """Whether the function is one of those called, or a thunk of them leads there."""
         thunks = {start for start in called if self._image.keys_at[start][0].startswith(THUNKS)}
         return function in called or function in self._jumped_to(thunks)[0]
 
@@ -92,7 +91,7 @@ class Reached:
         targets, slots = self._jumped_to(called)
         if function in targets:
             return TAIL_DIRECT
-        return TAIL_VIRTUAL if any(self._holds(slot, function) for slot in slots) else TAIL_POINTER
+        return TAIL_VIRTUAL if any(self._enter(self._in_slot[slot], function) for slot in slots) else TAIL_POINTER
 
     def _jumped_to(self, starts: set[int]) -> tuple[set[int], set[int]]:
         """What functions reach by direct jumps, and the slots that they, or those reached, jump by."""
@@ -124,10 +123,30 @@ class Reached:
         """The functions in vtables."""
         return set().union(*self._in_slot.values())
 
+    def vtable_holds(self, address_point: int, function: int) -> bool:
+        """Whether the vtable there has the function in a slot, or a thunk that leads there."""
+        return self._enter(self._in_vtable.get(address_point, set()), function)
+
     @cached_property
     def _in_slot(self) -> dict[int, set[int]]:
         """The functions in each slot of all vtables."""
-        image, found = self._image, defaultdict[int, set[int]](set)
+        found = defaultdict[int, set[int]](set)
+        for _, slot, function in self._slots:
+            found[slot].add(function)
+        return found
+
+    @cached_property
+    def _in_vtable(self) -> dict[int, set[int]]:
+        """The functions in all slots of each vtable, by its address point."""
+        found = defaultdict[int, set[int]](set)
+        for address_point, _, function in self._slots:
+            found[address_point].add(function)
+        return found
+
+    @cached_property
+    def _slots(self) -> list[tuple[int, int, int]]:
+        """Address point, slot and function of all vtables."""
+        image, found = self._image, []
         type_infos = {start for name, start, _ in image.objects if name.startswith("_ZTI")}
         words = self._relocated
         for name, start, size_bytes in image.objects:
@@ -139,7 +158,7 @@ class Reached:
                 if word in type_infos:
                     address_point = vaddr + WORD_BYTES
                 elif address_point and word in image.keys_at:
-                    found[(vaddr - address_point) // WORD_BYTES].add(word)
+                    found.append((address_point, (vaddr - address_point) // WORD_BYTES, word))
         return found
 
     @cached_property
