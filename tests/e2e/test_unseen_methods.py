@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from icf.folds import unseen_methods
+from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, Workshop
 
 CLASSES = """
@@ -86,3 +90,34 @@ def test_methods_that_local_classes_inherit_are_theirs(workshop: Workshop, rtti:
     assert found.pop("record_stack") == {"ambiguous"}  # the sampler has no debug information
     assert found.keys() >= {"_ZN4BaseIiE3oneEv", "_ZNK12_GLOBAL__N_15Error4whatEv"}
     assert set().union(*found.values()) == {"unmerged", "unique"}
+
+
+TWINS = """
+    extern int total;
+    int total;
+    struct Shape { virtual int draw() = 0; };
+    namespace {
+      struct Circle : Shape { int draw() override { SAMPLE(); return total + 2; } };
+      struct Square : Shape { int draw() override { SAMPLE(); return total + 2; } };
+    }
+    Circle circle;
+    Square square;
+    Shape *volatile shapes[] = {&circle, &square};
+    int main() { for (Shape *shape : shapes) total += shape->draw(); return 0; }
+"""
+
+
+@pytest.mark.parametrize("limit, source", [("_BASES_MAX", LOCAL_CLASSES), ("_DIES_MAX", TWINS)], ids=["bases", "DIEs"])
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_bodies_with_too_many_classes_to_read_are_open(
+    workshop: Workshop, limit: str, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_members() -> set[str]:
+        program = workshop.build_with_tables(source)
+        classes = json.loads(icf("dump", "--folds", "--json", program.folded))["classes"]
+        members = [each["members"] for each in classes if "members-complete" not in each["flags"]]
+        return {member["linkage_name"] for each in members for member in each}
+
+    of_sampler = open_members()  # it has no debug information
+    monkeypatch.setattr(unseen_methods, limit, 0)
+    assert open_members() > of_sampler
