@@ -7,14 +7,19 @@ all of them: a superfluous candidate makes an answer ambiguous, a missing one wo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from icf.columns import I64
+from icf.columns import I64, U32, Mask
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
-from icf.sets import distinct, distinct_pairs, is_in, rows_with
+from icf.sets import distinct, distinct_pairs, is_in, rows_of_runs, rows_with, runs
 from linkpass.objects.columns import NOWHERE
 from linkpass.objects.placement import Placement
+
+_ROWS = 1 << 20  # relocations at a time
+_SYMBOL_BITS = 32
 
 
 def possible_places(image: Image, placement: Placement, sections: I64) -> list[tuple[int, int]]:
@@ -23,9 +28,9 @@ def possible_places(image: Image, placement: Placement, sections: I64) -> list[t
         return []
     sections, bases = _of_equal_size(image, placement, sections)
     is_there = placement.code.is_at(image, sections, bases.view(np.uint64))
-    pairs = zip(sections[is_there].tolist(), bases[is_there].tolist(), strict=True)
-    targets = _Targets(placement)
-    return [(section, base) for section, base in pairs if not targets.contradict(section, base)]
+    sections, bases = sections[is_there], bases[is_there]
+    fits = ~_Targets(placement, sections).contradict(sections, bases)
+    return list(zip(sections[fits].tolist(), bases[fits].tolist(), strict=True))
 
 
 def _of_equal_size(image: Image, placement: Placement, sections: I64) -> tuple[I64, I64]:
@@ -46,10 +51,20 @@ def _of_equal_size(image: Image, placement: Placement, sections: I64) -> tuple[I
     return distinct_pairs(sections[which], body_vaddrs[chosen] - found.value[rows][which])
 
 
-class _Targets:
-    """The targets of relocations, as far as their addresses are known."""
+class _Relocations(NamedTuple):
+    """Relocations of sections, in the order of the code."""
 
-    def __init__(self, placement: Placement) -> None:
+    offset: I64
+    type: U32
+    addend: I64
+    symbol: I64
+    wanted: I64  # the address of the symbol, NOWHERE if it is not known
+
+
+class _Targets:
+    """The targets of the relocations of some sections, as far as their addresses are known."""
+
+    def __init__(self, placement: Placement, sections: I64) -> None:
         self._placement = placement
         columns = placement.columns
         found, base = columns.definitions, placement.base[columns.definitions.section]
@@ -58,20 +73,43 @@ class _Targets:
         self._keys, first = np.unique(found.key[rows], return_index=True)
         self._addresses = address[rows[first]]
         self._functions = distinct(columns.address[found.is_function].view(np.uint64))
+        self._sections = distinct(sections.view(np.uint64)).view(np.int64)
+        relocations = [self._read(section) for section in self._sections.tolist()]
+        self._counts = np.array([len(each.offset) for each in relocations], np.int64)
+        self._firsts = np.cumsum(self._counts) - self._counts
+        self._all = _Relocations(*map(np.concatenate, zip(*relocations, strict=True))) if relocations else None
 
-    def contradict(self, section: int, base: int) -> bool:
+    def contradict(self, sections: I64, bases: I64) -> Mask:
         """Return whether code at an address refers to another function than the section does."""
+        found = np.zeros(len(sections), np.bool_)
+        if self._all is None:
+            return found
+        at = np.searchsorted(self._sections, sections)
+        parts = np.cumsum(self._counts[at]) // _ROWS
+        for first, end in zip(*(column.tolist() for column in runs(parts)[1:]), strict=True):
+            pair, row = rows_of_runs(self._firsts[at[first:end]], self._counts[at[first:end]])
+            found[first + pair[self._differ(bases[first:end][pair], row, pair)]] = True
+        return found
+
+    def _differ(self, bases: I64, rows: I64, copies: I64) -> Mask:
+        """Return which relocations say another target than the image has if their section is at a base."""
+        assert self._all is not None
+        known, wanted = self._all, self._all.wanted[rows]
+        targets = known.symbol[rows] + (copies << _SYMBOL_BITS)
+        vaddrs = bases + known.offset[rows]
+        actual, is_known = self._placement.fields.symbols(vaddrs, known.type[rows], known.addend[rows], targets)
+        # an address without a function of the objects may be a stub
+        is_known &= (wanted != NOWHERE) & is_in(actual.view(np.uint64), self._functions)
+        return np.asarray(is_known & (actual != wanted))
+
+    def _read(self, section: int) -> _Relocations:
         columns = self._placement.columns
         object_idx = int(columns.sections.object_idx[section])
         entries = columns.objects[object_idx].relocations_of(int(columns.sections.section[section]))
         entries = entries[np.argsort(entries["offset"], kind="stable")]
         symbol = entries["symbol"].astype(np.int64)
         wanted = self._expected(object_idx, symbol)
-        vaddrs = base + entries["offset"].astype(np.int64)
-        actual, is_known = self._placement.fields.symbols(vaddrs, entries["type"], entries["addend"], symbol)
-        # an address without a function of the objects may be a stub
-        is_known &= (wanted != NOWHERE) & is_in(actual.view(np.uint64), self._functions)
-        return bool((is_known & (actual != wanted)).any())
+        return _Relocations(entries["offset"].astype(np.int64), entries["type"], entries["addend"], symbol, wanted)
 
     def _expected(self, object_idx: int, symbol: I64) -> I64:
         """Return the address of each symbol of an object, NOWHERE if it is not known."""
