@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from icf.demangle import demangle
 
@@ -70,12 +71,13 @@ def assign(
     words = [identifiers_of(demangle(symbol)) for symbol, _ in symbols]
     wanted = [identifiers(name) for name, _ in groups]
     wanted = [own | identifiers(around) for own, around in zip(wanted, classes or [""] * len(groups), strict=True)]
-    of_file: dict[str, list[int]] = {file: [] for _, file in symbols}  # the DIEs that may be of a file
+    # the DIEs that may be of a file, by their words: those of thousands are the same
+    of_file: dict[str, dict[frozenset[str], list[int]]] = {file: {} for _, file in symbols}
     for at, (_, files) in enumerate(groups):
         for file in {*(files or of_file), ""}.intersection(of_file):
-            of_file[file].append(at)
+            of_file[file].setdefault(wanted[at], []).append(at)
     choices = {
-        idx: {at for at in of_file[file] if wanted[at] <= words[idx] and may_be(idx, at)}
+        idx: {at for own, dies in of_file[file].items() if own <= words[idx] for at in dies if may_be(idx, at)}
         for idx, (_, file) in enumerate(symbols)
     }
     _narrow_templates(groups, symbols, choices)
@@ -95,26 +97,27 @@ def _narrow_templates(
     groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]], choices: dict[int, set[int]]
 ) -> None:
     """Leave a symbol the one DIE with exactly its template arguments, where no other symbol has the same."""
-    exact = {
-        idx: {at for at in left if _is_instance(demangle(symbols[idx][0]), groups[at][0])}
-        for idx, left in choices.items()
-        if len(left) > 1
-    }
+    arguments = cache(_arguments)
+    exact = {}
+    for idx, left in choices.items():
+        if len(left) > 1:
+            text = demangle(symbols[idx][0])
+            exact[idx] = {at for at in left if _is_instance(text, groups[at][0], arguments)}
     counts = Counter(at for own in exact.values() for at in own)
     for idx, own in exact.items():
         if len(own) == 1 and all(counts[at] == 1 for at in own):
             choices[idx] = own
 
 
-def _is_instance(text: str, name: str) -> bool:
+def _is_instance(text: str, name: str, arguments: Callable[[str, str], list[list[str]]]) -> bool:
     """Return whether a demangled symbol has the template arguments of a DIE, which leaves defaulted ones out."""
-    wanted, given = _arguments(name, name), _arguments(text, name)
+    head = name.partition("<")[0]
+    wanted, given = arguments(name, head), arguments(text, head)
     return bool(wanted) and wanted == given[: len(wanted)]
 
 
-def _arguments(text: str, name: str) -> list[list[str]]:
-    """Return the template arguments that follow the head of `name` in a text, each as its words, sorted."""
-    head = name.partition("<")[0]
+def _arguments(text: str, head: str) -> list[list[str]]:
+    """Return the template arguments that follow a head in a text, each as its words, sorted."""
     start = text.find(f"{head}<")
     arguments = [""]
     depth = 0

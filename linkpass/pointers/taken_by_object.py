@@ -96,21 +96,14 @@ class _Reader:
         return which, self._row[at].astype(np.int64)
 
     def _aliases(self, together: Mask, named: U64) -> tuple[U64, U64]:
-        """Return pairs of names of one function, one of which is in `named`.
+        """Return pairs of names that connect all names of one function, where one of them is in `named`.
 
         `together`: functions at one place with the next one.
         """
         hashes = self._objects.functions.name_hash
-        is_named = is_in(hashes, named)
-        found = [(hashes[:0], hashes[:0])]
-        rows, distance = np.flatnonzero(together), 1
-        while len(rows):
-            others = rows + distance
-            matter = (is_named[rows] | is_named[others]) & (hashes[rows] != hashes[others])
-            found.append((hashes[rows[matter]], hashes[others[matter]]))
-            rows = rows[others < len(together)]
-            rows, distance = rows[together[rows + distance]], distance + 1
-        return distinct_pairs(*map(np.concatenate, zip(*found, strict=True)))
+        place = np.append(0, np.cumsum(~together))[: len(hashes)]
+        matters = together & is_in(place[:-1], distinct(place[is_in(hashes, named)]))
+        return hashes[:-1][matters], hashes[1:][matters]
 
     def read(self) -> TakenByObjects:
         """Return all that the objects name."""
