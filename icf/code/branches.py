@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,16 +44,19 @@ class CodeSection:
         return self._read()
 
 
-def executable_sections(image: AnyImage) -> Iterator[CodeSection]:
-    """Yield the sections that hold code in this file."""
-    if image.format == "PE":
-        for part in image.code_sections:
-            yield CodeSection(part.name, part.vaddr, part.stored_bytes, partial(image.contents, part))
-        return
-    for section in image.sections:
-        if section.flags & SHF_EXECINSTR and section.type != SHT_NOBITS and section.size_bytes:
-            read = partial(_read, image, section)
-            yield CodeSection(section.name, section.vaddr, section.size_bytes, read)
+def executable_sections(image: AnyImage) -> list[CodeSection]:
+    """Return the sections that hold code in this file; raise FormatError if it is too short for all of them."""
+    if image.format == "PE":  # whose headers have been checked
+        parts = image.code_sections
+        return [CodeSection(each.name, each.vaddr, each.stored_bytes, partial(image.contents, each)) for each in parts]
+    found = [
+        CodeSection(section.name, section.vaddr, section.size_bytes, partial(_read, image, section))
+        for section in image.sections
+        if section.flags & SHF_EXECINSTR and section.type != SHT_NOBITS and section.size_bytes
+    ]
+    if sum(each.size_bytes for each in found) > len(image.data):
+        raise FormatError(image.path, found[0].name, 0, "sections with code overlap in the file")
+    return found
 
 
 def _read(image: Image, section: Section) -> memoryview:
@@ -64,13 +67,8 @@ def find_branches(image: AnyImage, call_targets: U64, jump_targets: U64) -> Bran
     """Direct calls to `call_targets` and direct jumps to `jump_targets`, anywhere in the code."""
     rows: list[U64] = [np.empty((0, 3), np.uint64)]
     wanted = _Wanted(call_targets, jump_targets)
-    scanned_bytes = 0
     for section in executable_sections(image):
-        text = section.code
-        scanned_bytes += len(text)
-        if scanned_bytes > len(image.data):
-            raise FormatError(image.path, section.name, 0, "sections with code overlap in the file")
-        rows.append(_find(image.machine, text, section.vaddr, wanted))
+        rows.append(_find(image.machine, section.code, section.vaddr, wanted))
     found = np.concatenate(rows)
     found = found[np.argsort(found[:, 0], kind="stable")]
     return Branches(found[:, 0].copy(), found[:, 1].copy(), found[:, 2].astype(np.uint8))

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 STREAMED_BYTES = 64 << 20  # shorter sections are kept: reading them again takes time
 _DYNAMIC_ENTRY_SIZE_BYTES = 16
+_OVERLAP = 2  # the bytes of all segments are at most so many times those of the file
 
 
 class ElfFile:
@@ -202,7 +203,10 @@ class ElfFile:
 
     @cached_property
     def backed(self) -> list[tuple[int, int, int]]:
-        """(start, end, file offset) of the loaded ranges that have bytes in the file, ascending."""
+        """(start, end, file offset) of the loaded ranges that have bytes in the file, ascending.
+
+        Raises FormatError if the file is far too short for all of them.
+        """
         if self.is_debug_file:
             return []
         size_bytes = len(self.data)
@@ -212,6 +216,10 @@ class ElfFile:
                 filesz = min(segment.filesz, size_bytes - segment.offset)
                 if filesz:
                     ranges.append((segment.vaddr, segment.vaddr + filesz, segment.offset))
+        stored_bytes = sum(end - start for start, end, _ in ranges)
+        if stored_bytes > _OVERLAP * size_bytes:
+            problem = f"{len(ranges)} segments have {stored_bytes} bytes, the file has {size_bytes}: they overlap"
+            raise FormatError(self.path, "program headers", 0, problem)
         return sorted(ranges)
 
     @cached_property

@@ -127,6 +127,10 @@ def parse_headers(data: FileBytes, path: str) -> PeHeaders:
             raise reader.error(problem, reader.pos - _SECTION.size)
         text = name.rstrip(b"\0").decode("utf-8", "surrogateescape")
         sections.append(PeSection(text, base + rva, size_bytes, offset, stored_bytes, characteristics))
+    stored_bytes = sum(section.stored_bytes for section in sections)
+    if stored_bytes > len(data):
+        problem = f"{len(sections)} sections have {stored_bytes} bytes, the file has {len(data)}: they overlap"
+        raise reader.error(problem, optional_bytes)
     vaddr = base + entry if entry else 0
     return PeHeaders(
         MACHINES[machine], timestamp, base, image_size_bytes, vaddr, directories, tuple(sections), symbols, symbol_count

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Protocol
 
+from icf.code.branches import executable_sections
 from icf.code.view import CodeView
 from icf.columns import U64
 from icf.elf.image import Image
-from icf.elf.types import SHF_EXECINSTR, SHT_NOBITS
+from icf.elf.types import SHF_EXECINSTR
 from unwind.program.constant_data import find_constants
 
 
@@ -73,11 +74,5 @@ class ImageFacts:
 
     def code(self) -> list[tuple[int, memoryview]]:
         """Return address and bytes of each section with code; without section headers, all that the file backs."""
-        sections = [
-            section
-            for section in self._image.sections
-            if section.flags & SHF_EXECINSTR and section.type != SHT_NOBITS and section.size_bytes
-        ]
-        ranges = [(section.vaddr, section.size_bytes) for section in sections]
-        ranges = ranges or [(start, end - start) for start, end, _ in self._image.backed]
-        return [(vaddr, self._image.read(vaddr, size_bytes)) for vaddr, size_bytes in ranges]
+        sections = [(section.vaddr, section.code) for section in executable_sections(self._image)]
+        return sections or [(start, self._image.read(start, end - start)) for start, end, _ in self._image.backed]

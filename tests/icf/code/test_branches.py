@@ -186,7 +186,7 @@ def test_sections_that_overlap_are_refused() -> None:
     shoff = image.headers.shoff
     for number in range(1, 10):
         data[shoff + 64 * number + 24 : shoff + 64 * number + 40] = bytes(8) + len(data).to_bytes(8, "little")
-    with pytest.raises(FormatError, match=r"a\.out: \.t1\+0x0: sections with code overlap in the file"):
+    with pytest.raises(FormatError, match=r"a\.out: \.t0\+0x0: sections with code overlap in the file"):
         find_branches(Image("a.out", memoryview(data)), np.array([0x1000], np.uint64), np.empty(0, np.uint64))
 
 
