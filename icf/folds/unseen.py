@@ -47,7 +47,7 @@ from icf.folds.identity import Identities
 from icf.folds.tombstoned import is_unfolded
 from icf.folds.unseen_methods import find_unseen_methods
 from icf.linkers import KeptSymbols
-from icf.sets import difference, distinct, is_in, union
+from icf.sets import difference, distinct, is_in, rows_of_runs, union
 from icf.strings import hash_names
 from icf.vtables.layout import Vtables
 from icf.vtables.linkage import are_external_slots
@@ -134,16 +134,19 @@ def _described_code(image: Image, finder: FoldFinder, bare_files: set[str]) -> M
     bodies, symbols = finder.bodies, image.symbols
     known = is_in(bodies.start, bodies.dwarf_low)
     external: dict[str, list[int]] = {}  # bodies by a name that any object may have
-    for row in np.flatnonzero(~known).tolist():
-        known[row] = True
-        for symbol in bodies.symbols_at(int(bodies.start[row])).tolist():
-            name, file = symbols.name(symbol), symbols.file_name(symbol)
-            if is_unfolded(name) or name.startswith(_RESERVED):
-                continue
-            if not file:
-                external.setdefault(name, []).append(row)
-            elif file in bare_files:
-                known[row] = False
+    rows = np.flatnonzero(~known)
+    first, last = (np.searchsorted(bodies.symbol_value, bodies.start[rows], side=side) for side in ("left", "right"))
+    body, at = rows_of_runs(first, last - first)
+    known[rows] = True
+    symbol_rows = bodies.symbol_rows[at]
+    for row, symbol, name in zip(rows[body].tolist(), symbol_rows.tolist(), symbols.names(symbol_rows), strict=True):
+        if is_unfolded(name) or name.startswith(_RESERVED):
+            continue
+        file = symbols.file_name(symbol)
+        if not file:
+            external.setdefault(name, []).append(row)
+        elif file in bare_files:
+            known[row] = False
     if external:
         for name in external.keys() - _defined(finder, external):
             known[external[name]] = False

@@ -15,7 +15,7 @@ import numpy as np
 from icf.aliases import is_cold_part
 from icf.columns import I64, U8, U64
 from icf.dwarf.columns import END, OFFSET
-from icf.folds.member import NOWHERE, FoldMember
+from icf.folds.member import NOWHERE
 from icf.model import ALL_MEMBERS, ClassFlag, Evidence, ImageFlag
 from icf.sets import distinct, runs
 from icf.tables.dcall import DirectCalls, encode_dcall
@@ -111,20 +111,19 @@ def build_tables(
     rows = Rows.of(linked, listed, callers)
 
     # a DIE for every function that is named
-    missing = rows.without_die()
-    undeclared: dict[int | Place, FoldMember] = {}  # by their DIE in a split unit, which a cold part shares
-    for place, row in missing:
-        member = rows.members.member(row)
-        known = undeclared.setdefault(member.die or place, member)
-        if is_cold_part(known.name):
-            undeclared[member.die or place] = member
-    names = [(member.name, member.nameless) for member in undeclared.values()]
+    places, declared = rows.without_die()
+    dies = rows.members.die[declared].tolist()
+    keys = [die or place for die, place in zip(dies, places, strict=True)]  # a cold part shares the DIE of a split unit
+    undeclared: dict[int | Place, tuple[str, bool]] = {}
+    named = zip(rows.members.names_at(declared), rows.members.is_nameless[declared].tolist(), strict=True)
+    for key, name in zip(keys, named, strict=True):
+        if is_cold_part(undeclared.setdefault(key, name)[0]):
+            undeclared[key] = name
     points = distinct(virtual.slots.vtable)
     described = describe_vtables(linked, vtables, points)
-    synthetic = make_synthetic_unit(linked.image.debug, linked.debug, names, described)
+    synthetic = make_synthetic_unit(linked.image.debug, linked.debug, list(undeclared.values()), described)
     declaration = dict(zip(undeclared, synthetic.dies, strict=True))
-    declared = [row for _, row in missing]
-    rows.die[declared] = [declaration[rows.members.member(row).die or place] for place, row in missing]
+    rows.die[declared] = [declaration[key] for key in keys]
 
     incomplete = listed & (reach.wanted - reach.called)
     for still_open in (collected.open_calls, collected.open_jumps):

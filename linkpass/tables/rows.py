@@ -66,21 +66,22 @@ class Rows(NamedTuple):
         of_one = 2 * self.of_members(vaddrs, np.where(is_one, members, 0))
         return np.where(is_one, of_one, 2 * np.searchsorted(self.class_vaddr, vaddrs) + 1).astype(np.uint64)
 
-    def without_die(self) -> list[tuple[Place, int]]:
-        """Return the members without a DIE and their rows, by place."""
+    def without_die(self) -> tuple[list[Place], I64]:
+        """Return the members without a DIE, by place, and their rows."""
         missing = np.flatnonzero(self.die == 0)
         body: I64 = np.searchsorted(self.start, missing, side="right") - 1
-        columns = self.vaddr[body].tolist(), (missing - self.start[body]).tolist()
-        return sorted(zip(map(Place, *columns), missing.tolist(), strict=True))
+        vaddr, member = self.vaddr[body], missing - self.start[body]
+        order = np.lexsort((member, vaddr))
+        return list(map(Place, vaddr[order].tolist(), member[order].tolist())), missing[order]
 
-    def flags(self, marks: Marks, declared: Iterable[int]) -> U8:
+    def flags(self, marks: Marks, declared: I64) -> U8:
         """Return the MemberFlag of each member of a listed class; those in rows `declared` have a new DIE."""
         flags = np.zeros(len(self.members), np.uint8)
         for flag, rows in (
             (MemberFlag.KEPT, self.members.kept == KEPT),
             (MemberFlag.LOCAL, self.members.is_local),
             (MemberFlag.NAMELESS, self.members.is_nameless),
-            (MemberFlag.SYNTHETIC, list(declared)),
+            (MemberFlag.SYNTHETIC, declared),
             (MemberFlag.ADDRESS_TAKEN, self._marked(marks.taken)),
             (MemberFlag.VIRTUAL, self._marked(marks.virtual)),
         ):
