@@ -1,15 +1,17 @@
 """Bodies in vtables of local classes that must have a member without a trace.
 
 gold drops the symbols of folded local functions, and gcc does not describe thunks, nor aliases that it made. Of such a
-method of a class with internal linkage nothing is left but the slot that leads to its body:
+method of a class with internal linkage, or of one that LTO made local, nothing is left but the slot that leads to its
+body:
 
     vtable for (anonymous namespace)::Both       slot 2 of its second base   -> 0xa80
     symbols and DIEs at 0xa80                    Plain::read() const
 
 A slot holds a method of its class, or of one of its bases. If no member of the body is one, a further member is. So it
-is if that method is of another file, where a class has the same name. Without RTTI the bases are not known: a method of
-one is virtual, and in that slot of its own vtable, too. A method that is one hides the other: where a thunk shares the
-body of a method of a base, this finds nothing.
+is if that method is of another file, where a class has the same name. The vtable of a further base has an offset to
+top, and there the methods of the class itself are behind thunks: only a thunk to one explains the slot. Without RTTI
+the bases are not known: a method of one is virtual, and in that slot of its own vtable, too. A method that is one hides
+the other: where a thunk shares the body of a method of a base, this finds nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from icf.vtables.rtti import Classes
 
 ANY = 0  # file
 _VTABLE = "_ZTV"
+_OFFSET_TO_TOP = np.uint64(16)  # it stands so many bytes before an address point
 _BASES_MAX = 1 << 20  # of all classes asked about
 _DIES_MAX = 1 << 8  # at one body: the classes of more are not read
 
@@ -42,18 +45,23 @@ _DIES_MAX = 1 << 8  # at one body: the classes of more are not read
 def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> frozenset[int]:
     """Return the bodies that hold a method of a local class which neither a symbol nor a DIE shows."""
     symbols = image.symbols
-    is_local = (symbols.bind == STB_LOCAL) & (symbols.visibility == 0) & symbols.is_defined
+    is_local = (symbols.bind == STB_LOCAL) & symbols.is_defined  # what LTO makes local is hidden
     if not are_vtable_names(symbols, np.flatnonzero(is_local)).any():
         return frozenset()
     groups, slots = vtables.groups, vtables.slots
     slots = slots.rows(np.flatnonzero(is_local[groups.symbol][slots.group] & is_in(slots.target, finder.bodies.start)))
     files = _Files(finder)
     has_class = groups.typeinfo != 0
-    vaddr, group = _pairs(slots.rows(np.flatnonzero(has_class[slots.group])))
-    lineages = _Lineages.of(vtables.classes, vtables.classes_of(group))
-    if lineages is None:
-        return frozenset(slots.target.tolist())
-    found = _lacking(finder, vaddr, groups.symbol[group], lineages, files)
+    of_classes = slots.rows(np.flatnonzero(has_class[slots.group]))
+    is_further = _are_further(vtables, of_classes.vtable)
+    parts = [of_classes.rows(np.flatnonzero(is_further == each)) for each in (False, True)]
+    found: set[int] = set()
+    for part, is_behind_thunks in zip(parts, (False, True), strict=True):
+        vaddr, group = _pairs(part)
+        lineages = _Lineages.of(vtables.classes, vtables.classes_of(group))
+        if lineages is None:
+            return frozenset(slots.target.tolist())
+        found |= _lacking(finder, vaddr, groups.symbol[group], lineages, files, is_behind_thunks=is_behind_thunks)
 
     slots = slots.rows(np.flatnonzero(~has_class[slots.group]))
     vaddr, group = _pairs(slots)
@@ -67,16 +75,35 @@ def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> f
     return frozenset(found)
 
 
+def _are_further(vtables: Vtables, points: U64) -> Mask:
+    """Return at which address points the vtable of a further base begins."""
+    known, row = np.unique(points, return_inverse=True)
+    return np.asarray((vtables.data.words(known - _OFFSET_TO_TOP).value != 0)[row.reshape(-1)])
+
+
 def _pairs(slots: Slots) -> tuple[U64, I64]:
     """Return each body with each group that leads to it."""
     vaddr, group = distinct_pairs(slots.target, slots.group.astype(np.uint64))
     return vaddr, group.astype(np.int64)
 
 
-def _lacking(finder: FoldFinder, vaddr: U64, symbols: I64, lineages: _Lineages, files: _Files) -> set[int]:
-    """Return the bodies without a method of the lineage in the same row, in the file of the vtable's symbol there."""
+def _lacking(
+    finder: FoldFinder,
+    vaddr: U64,
+    symbols: I64,
+    lineages: _Lineages,
+    files: _Files,
+    *,
+    is_behind_thunks: bool = False,
+) -> set[int]:
+    """Return the bodies without a method of the lineage in the same row, in the file of the vtable's symbol there.
+
+    `is_behind_thunks`: methods of the first class of each lineage are, and do not count.
+    """
     file = np.array(list(map(files.of_symbol, symbols.tolist())), np.int64)
-    is_open = ~_have_methods(finder, vaddr, file, lineages, files)
+    is_open = ~_have_methods(finder, vaddr, file, lineages, files, is_behind_thunks=is_behind_thunks)
+    if is_behind_thunks:
+        lineages = lineages.without_first()
     rows = zip(np.flatnonzero(is_open).tolist(), vaddr[is_open].tolist(), file[is_open].tolist(), strict=True)
     owners = _Owners(finder, files)
     return {at for row, at, own in rows if not owners.may_have(at, lineages.types(row), own)}
@@ -142,6 +169,7 @@ class _Lineages(NamedTuple):
     row: I64
     idx: I64
     names: list[str]  # mangled types
+    is_first: Mask  # it is what was asked for
 
     @classmethod
     def of(cls, classes: Classes, asked: I64) -> Self | None:
@@ -155,15 +183,22 @@ class _Lineages(NamedTuple):
             row, found = distinct_pairs(np.append(row, row[of]), np.append(found, base.astype(np.uint64)))
             if len(row) == count:
                 break
-        rows = distinct(found).astype(np.int64)
-        return cls(row.astype(np.int64), np.searchsorted(rows, found.astype(np.int64)), classes.names(rows))
+        rows, found = distinct(found).astype(np.int64), found.astype(np.int64)
+        at = row.astype(np.int64)
+        return cls(at, np.searchsorted(rows, found), classes.names(rows), found == asked[at])
 
     @classmethod
     def alone(cls, types: list[str]) -> Self:
         """Return classes whose bases are not known."""
         names = sorted(set(types))
         idx = {name: at for at, name in enumerate(names)}
-        return cls(np.arange(len(types)), np.array([idx[name] for name in types], np.int64), names)
+        row = np.arange(len(types))
+        return cls(row, np.array([idx[name] for name in types], np.int64), names, np.ones(len(types), np.bool_))
+
+    def without_first(self) -> Self:
+        """Return the bases alone."""
+        is_base = ~self.is_first
+        return self._replace(row=self.row[is_base], idx=self.idx[is_base], is_first=self.is_first[is_base])
 
     def types(self, row: int) -> list[str]:
         """Return the mangled types of a class and its bases."""
@@ -171,10 +206,12 @@ class _Lineages(NamedTuple):
         return [self.names[idx] for idx in self.idx[first:last].tolist()]
 
 
-def _have_methods(finder: FoldFinder, vaddr: U64, file: I64, lineages: _Lineages, files: _Files) -> Mask:
+def _have_methods(
+    finder: FoldFinder, vaddr: U64, file: I64, lineages: _Lineages, files: _Files, *, is_behind_thunks: bool
+) -> Mask:
     """Return of which bodies a symbol or a linkage name is that of a method of the lineage in the same row.
 
-    A method with internal linkage must be of the file of the row.
+    A method with internal linkage must be of the file of the row. `is_behind_thunks`: see `_lacking`.
     """
     bodies, idx_of_row = np.unique(vaddr, return_inverse=True)
     names = _linkage_names(finder, bodies, files)
@@ -185,10 +222,16 @@ def _have_methods(finder: FoldFinder, vaddr: U64, file: I64, lineages: _Lineages
     row, at = rows_of_runs(first, last - first)
     name = found.name[row]
     count, file_count = len(lineages.names), int(file.max(initial=ANY)) + 1
-    methods = distinct((names.body[name] * count + class_of_key[order[at]]) * file_count + names.file[name])
+    methods = (names.body[name] * count + class_of_key[order[at]]) * file_count + names.file[name]
     idx = idx_of_row.reshape(-1)[lineages.row]
     number = (idx * count + lineages.idx) * file_count
-    has = is_in(number + ANY, methods) | is_in(number + file[lineages.row], methods)
+
+    def has_one_of(methods: I64) -> Mask:
+        return is_in(number + ANY, methods) | is_in(number + file[lineages.row], methods)
+
+    has = has_one_of(distinct(methods))
+    if is_behind_thunks:
+        has &= ~lineages.is_first | has_one_of(distinct(methods[found.thunk_bytes[row] != 0]))
     of_standard = np.array(list(map(is_standard, lineages.names)), np.bool_)[lineages.idx]
     has |= of_standard & is_in(idx, distinct(names.body[is_of_standard])) | is_in(idx, distinct(names.body[is_any]))
     return np.bincount(lineages.row[has], minlength=len(vaddr)) > 0

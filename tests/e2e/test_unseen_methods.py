@@ -92,6 +92,26 @@ def test_methods_that_local_classes_inherit_are_theirs(workshop: Workshop, rtti:
     assert set().union(*found.values()) == {"unmerged", "unique"}
 
 
+IGNORES_ITS_OBJECT = """
+    extern int total;
+    int total;
+    struct First { virtual int one() { return 1; } int a = 1; };
+    struct Second { virtual int two() = 0; int b = 2; };
+    namespace {
+      struct Both : First, Second { int two() override { SAMPLE(); total += 7; return total + 2; } };
+    }
+    Both both;
+    Second *volatile second = &both;
+    int main() { int n = second->two(); total += n; return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_a_thunk_folded_with_its_own_method_leaves_the_body_open(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(IGNORES_ITS_OBJECT, flags=["-fno-ipa-icf"])
+    assert program.check_names()[THUNK] == {"ambiguous"}
+
+
 TWINS = """
     extern int total;
     int total;
