@@ -9,9 +9,9 @@ body:
 
 A slot holds a method of its class, or of one of its bases. If no member of the body is one, a further member is. So it
 is if that method is of another file, where a class has the same name. The vtable of a further base has an offset to
-top, and there the methods of the class itself are behind thunks: only a thunk to one explains the slot. Without RTTI
-the bases are not known: a method of one is virtual, and in that slot of its own vtable, too. A method that is one hides
-the other: where a thunk shares the body of a method of a base, this finds nothing.
+top, and there the methods of the class itself need thunks: only a thunk to one explains the slot. Without RTTI the
+bases are not known: a method of one is virtual, and in that slot of its own vtable, too. A method that is one hides the
+other: where a thunk shares the body of a method of a base, this finds nothing.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> f
     is_further = _are_further(vtables, of_classes.vtable)
     parts = [of_classes.rows(np.flatnonzero(is_further == each)) for each in (False, True)]
     found: set[int] = set()
-    for part, is_behind_thunks in zip(parts, (False, True), strict=True):
+    for part, needs_thunks in zip(parts, (False, True), strict=True):
         vaddr, group = _pairs(part)
         lineages = _Lineages.of(vtables.classes, vtables.classes_of(group))
         if lineages is None:
             return frozenset(slots.target.tolist())
-        found |= _lacking(finder, vaddr, groups.symbol[group], lineages, files, is_behind_thunks=is_behind_thunks)
+        found |= _lacking(finder, vaddr, groups.symbol[group], lineages, files, needs_thunks=needs_thunks)
 
     slots = slots.rows(np.flatnonzero(~has_class[slots.group]))
     vaddr, group = _pairs(slots)
@@ -94,15 +94,15 @@ def _lacking(
     lineages: _Lineages,
     files: _Files,
     *,
-    is_behind_thunks: bool = False,
+    needs_thunks: bool = False,
 ) -> set[int]:
     """Return the bodies without a method of the lineage in the same row, in the file of the vtable's symbol there.
 
-    `is_behind_thunks`: methods of the first class of each lineage are, and do not count.
+    `needs_thunks`: methods of the first class of each lineage do, and do not count themselves.
     """
     file = np.array(list(map(files.of_symbol, symbols.tolist())), np.int64)
-    is_open = ~_have_methods(finder, vaddr, file, lineages, files, is_behind_thunks=is_behind_thunks)
-    if is_behind_thunks:
+    is_open = ~_have_methods(finder, vaddr, file, lineages, files, needs_thunks=needs_thunks)
+    if needs_thunks:
         lineages = lineages.without_first()
     rows = zip(np.flatnonzero(is_open).tolist(), vaddr[is_open].tolist(), file[is_open].tolist(), strict=True)
     owners = _Owners(finder, files)
@@ -207,11 +207,11 @@ class _Lineages(NamedTuple):
 
 
 def _have_methods(
-    finder: FoldFinder, vaddr: U64, file: I64, lineages: _Lineages, files: _Files, *, is_behind_thunks: bool
+    finder: FoldFinder, vaddr: U64, file: I64, lineages: _Lineages, files: _Files, *, needs_thunks: bool
 ) -> Mask:
     """Return of which bodies a symbol or a linkage name is that of a method of the lineage in the same row.
 
-    A method with internal linkage must be of the file of the row. `is_behind_thunks`: see `_lacking`.
+    A method with internal linkage must be of the file of the row. `needs_thunks`: see `_lacking`.
     """
     bodies, idx_of_row = np.unique(vaddr, return_inverse=True)
     names = _linkage_names(finder, bodies, files)
@@ -230,7 +230,7 @@ def _have_methods(
         return is_in(number + ANY, methods) | is_in(number + file[lineages.row], methods)
 
     has = has_one_of(distinct(methods))
-    if is_behind_thunks:
+    if needs_thunks:
         has &= ~lineages.is_first | has_one_of(distinct(methods[found.thunk_bytes[row] != 0]))
     of_standard = np.array(list(map(is_standard, lineages.names)), np.bool_)[lineages.idx]
     has |= of_standard & is_in(idx, distinct(names.body[is_of_standard])) | is_in(idx, distinct(names.body[is_any]))
