@@ -37,15 +37,19 @@ class Result:
     disagreements: int = 0  # frames of which the second reader says something else
 
     @property
-    def misses_bar(self) -> bool:
-        """A wrong name, a direct call without one where the evidence says it, or two readers that disagree."""
-        if self.score is None:
-            return True
-        scores = (self.score, self.with_vptr or self.score)
-        is_wrong = any(score.merged["wrong"] or score.other["unmerged, wrong"] for score in scores)
-        return (
-            is_wrong or self.disagreements > 0 or (self.is_bound and self.score.share(self.score.known, "right") < 100)
+    def is_wrong(self) -> bool:
+        """A wrong name, or two readers that disagree."""
+        scores = [score for score in (self.score, self.with_vptr) if score is not None]
+        return self.disagreements > 0 or any(
+            score.merged["wrong"] or score.other["unmerged, wrong"] for score in scores
         )
+
+    @property
+    def misses_bar(self) -> bool:
+        """No answer, a wrong one, or a direct call without a name where the evidence says it."""
+        if self.score is None or self.is_wrong:
+            return True
+        return self.is_bound and self.score.share(self.score.known, "right") < 100
 
 
 @dataclass
