@@ -146,12 +146,18 @@ def _add_thunks(
     starts = _addresses_of(image, bodies, {thunk.function for thunk in thunks}) if thunks else {}
     class_of = _classes_by_name(classes)
     found: set[int] = set()
+    done: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would ask for all
     for symbol, vaddr, function, section in thunks:
+        if (vaddr, section.names[0]) in done:
+            continue
         prefix = symbol[: len(symbol) - len(function) + len("_Z")]
         others = [_complete(name) for name in section.names if name.startswith("_Z")]
         others = [name for name in others if (vaddr, name) not in known]
         names = [prefix + name[2:] for name in others]
-        if not names or any(name in class_of for name in names):
+        if any(name in class_of for name in names):
+            continue
+        done.add((vaddr, section.names[0]))
+        if not names:
             continue
         if image.linker.kept_symbols is KeptSymbols.SOME and _ignores_object(bodies, vaddr, starts.get(function, ())):
             found.add(vaddr)
