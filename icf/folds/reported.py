@@ -138,13 +138,14 @@ def _add_thunks(
     Return the addresses of thunks that share their bodies with others whose names are not known: if a function ignores
     its object, `_ZThn8_` and `_ZThn16_` are the same code. So they may be where a thunk is as long as its function.
     """
-    thunks = _thunks_of(image, bodies, classes)
+    by_heat = sorted(classes, key=lambda each: not each.is_cold)  # a function with a cold part is not that
+    class_of = {name: each for each in by_heat for name in each.names}
+    thunks = _thunks_of(image, bodies, class_of)
     vaddrs_of: dict[str, set[int]] = {}
     for thunk in thunks:
         vaddrs_of.setdefault(thunk.symbol, set()).add(thunk.vaddr)
     known = {(thunk.vaddr, thunk.function) for thunk in thunks}  # each function has one thunk there
     starts = _addresses_of(image, bodies, {thunk.function for thunk in thunks}) if thunks else {}
-    class_of = _classes_by_name(classes)
     found: set[int] = set()
     done: set[tuple[int, str]] = set()  # gold leaves the symbols of the folded ones: each would ask for all
     for symbol, vaddr, function, section in thunks:
@@ -168,14 +169,8 @@ def _add_thunks(
     return frozenset(found)
 
 
-def _classes_by_name(classes: list[_Class]) -> dict[str, _Class]:
-    by_heat = sorted(classes, key=lambda each: not each.is_cold)  # a function with a cold part is not that
-    return {name: each for each in by_heat for name in each.names}
-
-
-def _thunks_of(image: Image, bodies: Bodies, classes: list[_Class]) -> list[_Thunk]:
-    """Return the thunks of the image that may be in sections of these classes."""
-    class_of = _classes_by_name(classes)
+def _thunks_of(image: Image, bodies: Bodies, class_of: dict[str, _Class]) -> list[_Thunk]:
+    """Return the thunks of the image that may be in the section of a function with one of these names."""
     symbols = image.symbols
     at = np.flatnonzero(symbols.begin_with(_THUNKS, bodies.symbol_rows))
     rows, vaddrs = bodies.symbol_rows[at], bodies.symbol_value[at].tolist()

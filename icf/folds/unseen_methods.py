@@ -52,19 +52,14 @@ def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> f
     slots = slots.rows(np.flatnonzero(is_local[groups.symbol][slots.group] & is_in(slots.target, finder.bodies.start)))
     files = _Files(finder)
     has_class = groups.typeinfo != 0
-    of_classes = slots.rows(np.flatnonzero(has_class[slots.group]))
-    is_further = _are_further(vtables, of_classes.vtable)
-    parts = [of_classes.rows(np.flatnonzero(is_further == each)) for each in (False, True)]
-    found: set[int] = set()
-    for part, needs_thunks in zip(parts, (False, True), strict=True):
-        vaddr, group = _pairs(part)
-        lineages = _Lineages.of(vtables.classes, vtables.classes_of(group))
-        if lineages is None:
-            return frozenset(slots.target.tolist())
-        found |= _lacking(finder, vaddr, groups.symbol[group], lineages, files, needs_thunks=needs_thunks)
+    vaddr, group, is_further = _pairs(vtables, slots.rows(np.flatnonzero(has_class[slots.group])))
+    lineages = _Lineages.of(vtables.classes, vtables.classes_of(group), is_further)
+    if lineages is None:
+        return frozenset(slots.target.tolist())
+    found = _lacking(finder, vaddr, groups.symbol[group], lineages, files)
 
     slots = slots.rows(np.flatnonzero(~has_class[slots.group]))
-    vaddr, group = _pairs(slots)
+    vaddr, group, _ = _pairs(vtables, slots)
     own = _Lineages.alone([name[len(_VTABLE) :] for name in symbols.names(groups.symbol[group].tolist())])
     lacking = sorted(_lacking(finder, vaddr, groups.symbol[group], own, files))
     if lacking:
@@ -75,35 +70,18 @@ def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> f
     return frozenset(found)
 
 
-def _are_further(vtables: Vtables, points: U64) -> Mask:
-    """Return at which address points the vtable of a further base begins."""
-    known, row = np.unique(points, return_inverse=True)
-    return np.asarray((vtables.data.words(known - _OFFSET_TO_TOP).value != 0)[row.reshape(-1)])
+def _pairs(vtables: Vtables, slots: Slots) -> tuple[U64, I64, Mask]:
+    """Return each body with each group that leads to it, apart for the vtables of further bases."""
+    points, row = np.unique(slots.vtable, return_inverse=True)
+    is_further = (vtables.data.words(points - _OFFSET_TO_TOP).value != 0)[row.reshape(-1)]
+    vaddr, key = distinct_pairs(slots.target, slots.group.astype(np.uint64) << np.uint64(1) | is_further)
+    return vaddr, (key >> np.uint64(1)).astype(np.int64), (key & np.uint64(1)) != 0
 
 
-def _pairs(slots: Slots) -> tuple[U64, I64]:
-    """Return each body with each group that leads to it."""
-    vaddr, group = distinct_pairs(slots.target, slots.group.astype(np.uint64))
-    return vaddr, group.astype(np.int64)
-
-
-def _lacking(
-    finder: FoldFinder,
-    vaddr: U64,
-    symbols: I64,
-    lineages: _Lineages,
-    files: _Files,
-    *,
-    needs_thunks: bool = False,
-) -> set[int]:
-    """Return the bodies without a method of the lineage in the same row, in the file of the vtable's symbol there.
-
-    `needs_thunks`: methods of the first class of each lineage do, and do not count themselves.
-    """
+def _lacking(finder: FoldFinder, vaddr: U64, symbols: I64, lineages: _Lineages, files: _Files) -> set[int]:
+    """Return the bodies without a method of the lineage in the same row, in the file of the vtable's symbol there."""
     file = np.array(list(map(files.of_symbol, symbols.tolist())), np.int64)
-    is_open = ~_have_methods(finder, vaddr, file, lineages, files, needs_thunks=needs_thunks)
-    if needs_thunks:
-        lineages = lineages.without_first()
+    is_open = ~_have_methods(finder, vaddr, file, lineages, files)
     rows = zip(np.flatnonzero(is_open).tolist(), vaddr[is_open].tolist(), file[is_open].tolist(), strict=True)
     owners = _Owners(finder, files)
     return {at for row, at, own in rows if not owners.may_have(at, lineages.types(row), own)}
@@ -169,11 +147,14 @@ class _Lineages(NamedTuple):
     row: I64
     idx: I64
     names: list[str]  # mangled types
-    is_first: Mask  # it is what was asked for
+    needs_thunks: Mask  # of each class: its methods are reached through thunks
 
     @classmethod
-    def of(cls, classes: Classes, asked: I64) -> Self | None:
-        """Return the lineages of some classes; None if they have more bases together than programs do."""
+    def of(cls, classes: Classes, asked: I64, is_further: Mask) -> Self | None:
+        """Return the lineages of some classes; None if they have more bases together than programs do.
+
+        `is_further`: in the vtable of a further base.
+        """
         row, found = np.arange(len(asked), dtype=np.uint64), asked.astype(np.uint64)
         while True:
             count = len(row)
@@ -185,7 +166,8 @@ class _Lineages(NamedTuple):
                 break
         rows, found = distinct(found).astype(np.int64), found.astype(np.int64)
         at = row.astype(np.int64)
-        return cls(at, np.searchsorted(rows, found), classes.names(rows), found == asked[at])
+        needs_thunks = is_further[at] & (found == asked[at])
+        return cls(at, np.searchsorted(rows, found), classes.names(rows), needs_thunks)
 
     @classmethod
     def alone(cls, types: list[str]) -> Self:
@@ -193,25 +175,18 @@ class _Lineages(NamedTuple):
         names = sorted(set(types))
         idx = {name: at for at, name in enumerate(names)}
         row = np.arange(len(types))
-        return cls(row, np.array([idx[name] for name in types], np.int64), names, np.ones(len(types), np.bool_))
-
-    def without_first(self) -> Self:
-        """Return the bases alone."""
-        is_base = ~self.is_first
-        return self._replace(row=self.row[is_base], idx=self.idx[is_base], is_first=self.is_first[is_base])
+        return cls(row, np.array([idx[name] for name in types], np.int64), names, np.zeros(len(types), np.bool_))
 
     def types(self, row: int) -> list[str]:
-        """Return the mangled types of a class and its bases."""
-        first, last = np.searchsorted(self.row, [row, row + 1])
-        return [self.names[idx] for idx in self.idx[first:last].tolist()]
+        """Return the mangled types of a class and its bases, without one whose methods need thunks."""
+        own = slice(*np.searchsorted(self.row, [row, row + 1]))
+        return [self.names[idx] for idx in self.idx[own][~self.needs_thunks[own]].tolist()]
 
 
-def _have_methods(
-    finder: FoldFinder, vaddr: U64, file: I64, lineages: _Lineages, files: _Files, *, needs_thunks: bool
-) -> Mask:
+def _have_methods(finder: FoldFinder, vaddr: U64, file: I64, lineages: _Lineages, files: _Files) -> Mask:
     """Return of which bodies a symbol or a linkage name is that of a method of the lineage in the same row.
 
-    A method with internal linkage must be of the file of the row. `needs_thunks`: see `_lacking`.
+    A method with internal linkage must be of the file of the row.
     """
     bodies, idx_of_row = np.unique(vaddr, return_inverse=True)
     names = _linkage_names(finder, bodies, files)
@@ -229,9 +204,8 @@ def _have_methods(
     def has_one_of(methods: I64) -> Mask:
         return is_in(number + ANY, methods) | is_in(number + file[lineages.row], methods)
 
-    has = has_one_of(distinct(methods))
-    if needs_thunks:
-        has &= ~lineages.is_first | has_one_of(distinct(methods[found.thunk_bytes[row] != 0]))
+    thunks = methods[found.thunk_bytes[row] != 0]
+    has = np.where(lineages.needs_thunks, has_one_of(distinct(thunks)), has_one_of(distinct(methods)))
     of_standard = np.array(list(map(is_standard, lineages.names)), np.bool_)[lineages.idx]
     has |= of_standard & is_in(idx, distinct(names.body[is_of_standard])) | is_in(idx, distinct(names.body[is_any]))
     return np.bincount(lineages.row[has], minlength=len(vaddr)) > 0

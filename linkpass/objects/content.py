@@ -29,6 +29,8 @@ def possible_places(image: Image, placement: Placement, sections: I64) -> list[t
     sections, bases = _of_equal_size(image, placement, sections)
     is_there = placement.code.is_at(image, sections, bases.view(np.uint64))
     sections, bases = sections[is_there], bases[is_there]
+    if not len(sections):
+        return []
     fits = ~_Targets(placement, sections).contradict(sections, bases)
     return list(zip(sections[fits].tolist(), bases[fits].tolist(), strict=True))
 
@@ -77,13 +79,11 @@ class _Targets:
         relocations = [self._read(section) for section in self._sections.tolist()]
         self._counts = np.array([len(each.offset) for each in relocations], np.int64)
         self._firsts = np.cumsum(self._counts) - self._counts
-        self._all = _Relocations(*map(np.concatenate, zip(*relocations, strict=True))) if relocations else None
+        self._all = _Relocations(*map(np.concatenate, zip(*relocations, strict=True)))
 
     def contradict(self, sections: I64, bases: I64) -> Mask:
         """Return whether code at an address refers to another function than the section does."""
         found = np.zeros(len(sections), np.bool_)
-        if self._all is None:
-            return found
         at = np.searchsorted(self._sections, sections)
         parts = np.cumsum(self._counts[at]) // _ROWS
         for first, end in zip(*(column.tolist() for column in runs(parts)[1:]), strict=True):
@@ -93,7 +93,6 @@ class _Targets:
 
     def _differ(self, bases: I64, rows: I64, copies: I64) -> Mask:
         """Return which relocations say another target than the image has if their section is at a base."""
-        assert self._all is not None
         known, wanted = self._all, self._all.wanted[rows]
         targets = known.symbol[rows] + (copies << _SYMBOL_BITS)
         vaddrs = bases + known.offset[rows]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -130,18 +131,12 @@ class Reached:
     @cached_property
     def _in_slot(self) -> dict[int, set[int]]:
         """The functions in each slot of all vtables."""
-        found = defaultdict[int, set[int]](set)
-        for _, slot, function in self._slots:
-            found[slot].add(function)
-        return found
+        return _sets((slot, function) for _, slot, function in self._slots)
 
     @cached_property
     def _in_vtable(self) -> dict[int, set[int]]:
         """The functions in all slots of each vtable, by its address point."""
-        found = defaultdict[int, set[int]](set)
-        for address_point, _, function in self._slots:
-            found[address_point].add(function)
-        return found
+        return _sets((address_point, function) for address_point, _, function in self._slots)
 
     @cached_property
     def _slots(self) -> list[tuple[int, int, int]]:
@@ -166,6 +161,13 @@ class Reached:
         """The words that the loader writes, as linked."""
         table = struct.iter_unpack("<QQq", self._image.relocations)
         return {vaddr: addend for vaddr, info, addend in table if info & 0xFFFFFFFF in RELATIVE}
+
+
+def _sets(pairs: Iterable[tuple[int, int]]) -> dict[int, set[int]]:
+    found = defaultdict[int, set[int]](set)
+    for key, value in pairs:
+        found[key].add(value)
+    return found
 
 
 Instruction = tuple[int, int, str, str]  # vaddr, size, mnemonic, operands
