@@ -9,9 +9,9 @@ body:
 
 A slot holds a method of its class, or of one of its bases. If no member of the body is one, a further member is. So it
 is if that method is of another file, where a class has the same name. The vtable of a further base has an offset to
-top, and there the methods of the class itself need thunks: only a thunk to one explains the slot. Without RTTI the
-bases are not known: a method of one is virtual, and in that slot of its own vtable, too. A method that is one hides the
-other: where a thunk shares the body of a method of a base, this finds nothing.
+top. A method of a class whose part of the object begins elsewhere needs a thunk there: only a thunk to one explains the
+slot. Without RTTI the bases are not known: a method of one is virtual, and in that slot of its own vtable, too. One
+method hides another: where a thunk shares the body of a method of a base, this finds nothing.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.folds.classes import FoldFinder
 from icf.folds.nameless import identifiers, identifiers_of
-from icf.sets import distinct, distinct_pairs, is_in, rows_of_runs
+from icf.sets import distinct, distinct_rows, is_in, rows_of_runs
 from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Slots, Vtables, are_vtable_names
 from icf.vtables.methods import is_standard, keys_of_classes, read_methods
-from icf.vtables.rtti import Classes
+from icf.vtables.rtti import ANYWHERE, LEVELS_MAX, Classes
 
 ANY = 0  # file
 _VTABLE = "_ZTV"
@@ -52,14 +52,14 @@ def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> f
     slots = slots.rows(np.flatnonzero(is_local[groups.symbol][slots.group] & is_in(slots.target, finder.bodies.start)))
     files = _Files(finder)
     has_class = groups.typeinfo != 0
-    vaddr, group, is_further = _pairs(vtables, slots.rows(np.flatnonzero(has_class[slots.group])))
-    lineages = _Lineages.of(vtables.classes, vtables.classes_of(group), is_further)
+    vaddr, group, offset = _asked(vtables, slots.rows(np.flatnonzero(has_class[slots.group])))
+    lineages = _Lineages.of(vtables.classes, vtables.classes_of(group), offset)
     if lineages is None:
         return frozenset(slots.target.tolist())
     found = _lacking(finder, vaddr, groups.symbol[group], lineages, files)
 
     slots = slots.rows(np.flatnonzero(~has_class[slots.group]))
-    vaddr, group, _ = _pairs(vtables, slots)
+    vaddr, group, _ = _asked(vtables, slots)
     own = _Lineages.alone([name[len(_VTABLE) :] for name in symbols.names(groups.symbol[group].tolist())])
     lacking = sorted(_lacking(finder, vaddr, groups.symbol[group], own, files))
     if lacking:
@@ -70,12 +70,12 @@ def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> f
     return frozenset(found)
 
 
-def _pairs(vtables: Vtables, slots: Slots) -> tuple[U64, I64, Mask]:
-    """Return each body with each group that leads to it, apart for the vtables of further bases."""
+def _asked(vtables: Vtables, slots: Slots) -> tuple[U64, I64, I64]:
+    """Return each body with each group that leads to it, and the offset of the part of the object with that vtable."""
     points, row = np.unique(slots.vtable, return_inverse=True)
-    is_further = (vtables.data.words(points - _OFFSET_TO_TOP).value != 0)[row.reshape(-1)]
-    vaddr, key = distinct_pairs(slots.target, slots.group.astype(np.uint64) << np.uint64(1) | is_further)
-    return vaddr, (key >> np.uint64(1)).astype(np.int64), (key & np.uint64(1)) != 0
+    offset = -vtables.data.words(points - _OFFSET_TO_TOP).value.view(np.int64)[row.reshape(-1)]
+    found = distinct_rows(np.column_stack([slots.target.view(np.int64), slots.group, offset]))
+    return found[:, 0].view(np.uint64), found[:, 1], found[:, 2]
 
 
 def _lacking(finder: FoldFinder, vaddr: U64, symbols: I64, lineages: _Lineages, files: _Files) -> set[int]:
@@ -147,27 +147,33 @@ class _Lineages(NamedTuple):
     row: I64
     idx: I64
     names: list[str]  # mangled types
-    needs_thunks: Mask  # of each class: its methods are reached through thunks
+    needs_thunks: Mask  # its methods do: its part of the object begins elsewhere
 
     @classmethod
-    def of(cls, classes: Classes, asked: I64, is_further: Mask) -> Self | None:
-        """Return the lineages of some classes; None if they have more bases together than programs do.
+    def of(cls, classes: Classes, asked: I64, offset: I64) -> Self | None:
+        """Return the lineages of some classes; None if they have more or longer ones than programs do.
 
-        `is_further`: in the vtable of a further base.
+        `offset`: of the part of an object of the class whose vtable this is, in bytes.
         """
-        row, found = np.arange(len(asked), dtype=np.uint64), asked.astype(np.uint64)
-        while True:
-            count = len(row)
-            if count + int(classes.base_counts(found.astype(np.int64)).sum()) > _BASES_MAX:
+        fresh = np.column_stack([np.arange(len(asked)), asked, np.zeros(len(asked), np.int64)])
+        found = fresh
+        for _ in range(LEVELS_MAX):
+            row, of_class, start = fresh.T
+            if len(found) + int(classes.base_counts(of_class).sum()) > _BASES_MAX:
                 return None
-            of, base = classes.bases_of(found.astype(np.int64))
-            row, found = distinct_pairs(np.append(row, row[of]), np.append(found, base.astype(np.uint64)))
-            if len(row) == count:
+            of, base = classes.bases_of(of_class)
+            step = classes.base_offsets(of_class)
+            is_known = (start[of] != ANYWHERE) & (step != ANYWHERE)
+            fresh = distinct_rows(np.column_stack([row[of], base, np.where(is_known, start[of] + step, ANYWHERE)]))
+            if not len(fresh):
                 break
-        rows, found = distinct(found).astype(np.int64), found.astype(np.int64)
-        at = row.astype(np.int64)
-        needs_thunks = is_further[at] & (found == asked[at])
-        return cls(at, np.searchsorted(rows, found), classes.names(rows), needs_thunks)
+            found = np.concatenate([found, fresh])
+        else:
+            return None
+        row, of_class, start = distinct_rows(found).T
+        rows = distinct(of_class)
+        needs_thunks = (start != offset[row]) & (start != ANYWHERE)
+        return cls(row, np.searchsorted(rows, of_class), classes.names(rows), needs_thunks)
 
     @classmethod
     def alone(cls, types: list[str]) -> Self:

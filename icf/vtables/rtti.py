@@ -3,7 +3,8 @@
     _ZTI1C   +0   vtable of __class_type_info, __si_class_type_info or __vmi_class_type_info
              +8   name: "1C", the type as it is mangled; '*' before it: other files may have a class of that name, too
              +16  si: type_info of the base
-                  vmi: 4 bytes of flags, 4 with the count of bases, then for each its type_info and 8 bytes of flags
+                  vmi: 4 bytes of flags, 4 with the count of bases, then for each its type_info and 8 bytes: in the
+                  lowest flags (1: virtual), in the upper seven the offset of the base, signed
 
 No debug information is needed. A type_info identifies its class; of one in another module only the name is known.
 
@@ -36,8 +37,10 @@ _KINDS = {
 _ADDRESS_POINT = np.uint64(16)
 _COUNT_BITS = np.uint64(32)  # before the count of bases
 _WORD_BYTES, _HEAD_BYTES, _BASE_BYTES = 8, 24, 16
+_IS_VIRTUAL, _OFFSET_BIT = np.int64(1), np.int64(8)  # of the flags of a base
 _LAST_VADDR = (1 << 64) - 1
-_LEVELS_MAX = 64  # of a class hierarchy
+LEVELS_MAX = 64  # of a class hierarchy
+ANYWHERE = -1 << 63  # offset of a virtual base: it depends on the class of the whole object
 
 
 class _Read(NamedTuple):
@@ -50,6 +53,7 @@ class _Read(NamedTuple):
     base_count: I64
     base: U64  # of all of them, one after the other
     imports_base: Mask
+    base_offset: I64
 
 
 class Classes:
@@ -61,7 +65,7 @@ class Classes:
         parts = [reader.read(np.empty(0, np.uint64))]
         self._here = self._imported = parts[0].typeinfo
         here, imported = distinct(typeinfos[~are_imports]), distinct(typeinfos[are_imports])
-        for _ in range(_LEVELS_MAX):
+        for _ in range(LEVELS_MAX):
             if not len(here) and not len(imported):
                 break
             parts.append(reader.read(here))
@@ -83,6 +87,7 @@ class Classes:
         self.knows_bases: Mask = np.append(read.knows_bases, others < 0)
         self._base_start: I64 = np.append(0, np.cumsum(np.append(read.base_count, 0 * others)))
         self._base_row = self.rows(read.base, read.imports_base)
+        self._base_offset = read.base_offset
 
     def __len__(self) -> int:
         return len(self._start) - 1
@@ -119,6 +124,10 @@ class Classes:
         index, at = rows_of_runs(self._base_start[rows], self.base_counts(rows))
         return index, self._base_row[at]
 
+    def base_offsets(self, rows: I64) -> I64:
+        """Return the offset in bytes of each base that `bases_of` returns, or ANYWHERE."""
+        return self._base_offset[rows_of_runs(self._base_start[rows], self.base_counts(rows))[1]]
+
 
 class _Reader:
     """Reads classes of an image."""
@@ -147,6 +156,9 @@ class _Reader:
         row, step = rows_of_runs(np.zeros(len(typeinfos), np.int64), base_count)
         at = np.where(type_kind[row] == _ONE_BASE, _ADDRESS_POINT, _HEAD_BYTES + _BASE_BYTES * step)
         base, base_kind = self._words(typeinfos[row], at.astype(np.uint64))
+        flags = self._words(typeinfos[row], at.astype(np.uint64) + np.uint64(_WORD_BYTES))[0].view(np.int64)
+        offset = np.where(flags & _IS_VIRTUAL != 0, ANYWHERE, flags >> _OFFSET_BIT)
+        offset[type_kind[row] == _ONE_BASE] = 0
         is_base = (base_kind == DATA) | (base_kind == IMPORT)
         knows_bases[row[~is_base]] = False
         return _Read(
@@ -157,6 +169,7 @@ class _Reader:
             np.bincount(row[is_base], minlength=len(typeinfos)),
             base[is_base],
             base_kind[is_base] == IMPORT,
+            offset[is_base],
         )
 
     def _type_kinds(self, head: U64, kind: U8) -> U8:
@@ -225,7 +238,7 @@ class _Reader:
 
 def _joined(parts: list[_Read]) -> _Read:
     """Return all classes that were read, by the address of their type_info."""
-    typeinfo, is_import, knows_bases, base_count, base, imports_base = (
+    typeinfo, is_import, knows_bases, base_count, base, imports_base, base_offset = (
         np.concatenate(columns) for columns in zip(*((part[0], *part[2:]) for part in parts), strict=True)
     )
     names = [name for part in parts for name in part.name]
@@ -239,6 +252,7 @@ def _joined(parts: list[_Read]) -> _Read:
         base_count[order],
         base[at],
         imports_base[at],
+        base_offset[at],
     )
 
 

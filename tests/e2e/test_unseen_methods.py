@@ -112,6 +112,31 @@ def test_a_thunk_folded_with_its_own_method_leaves_the_body_open(workshop: Works
     assert program.check_names()[THUNK] == {"ambiguous"}
 
 
+OF_A_BASE = """
+    extern int total;
+    int total;
+    struct First { virtual int one() { return 1; } int a = 1; };
+    struct Second { virtual int two() = 0; int b = 2; };
+    namespace {
+      struct Mid : First, Second {
+        virtual int three() = 0;  // so that no object has the vtable of this class
+        int two() override { SAMPLE(); total += 7; return total + 2; }
+      };
+      struct Both : Mid { int three() override { return total + 9; } };
+    }
+    Both both;
+    Second *volatile second = &both;
+    int main() { int n = second->two(); total += n; return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_a_thunk_of_a_base_folded_with_the_method_leaves_the_body_open(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(OF_A_BASE, flags=["-fno-ipa-icf"])
+    thunk = "_ZThn16_N12_GLOBAL__N_13Mid3twoEv"
+    assert program.check_names()[thunk] == {"ambiguous"}
+
+
 TWINS = """
     extern int total;
     int total;

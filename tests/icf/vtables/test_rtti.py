@@ -12,7 +12,7 @@ from icf.columns import I64
 from icf.strings import hash_names
 from icf.vtables import _methods, methods
 from icf.vtables.methods import DELETING, DESTRUCTOR, NO_DESTRUCTOR, is_standard, keys_of_classes, read_methods
-from icf.vtables.rtti import Classes
+from icf.vtables.rtti import ANYWHERE, Classes
 from icf.vtables.words import LoadedData
 from tests.support.builds import uncompiled
 from tests.support.vtables import DATA, STRINGS, build_image
@@ -56,7 +56,7 @@ def test_bases(packing: str, tmp_path: Path) -> None:
         f"{NO_BASE},{ONE_BASE}.,{BASES}.": [0, 0, 0],  # only the first is a name that is looked for
         "_ZTI1A": [TABLE, STRINGS],
         "_ZTI1B": [0, STRINGS + 8, a],
-        "_ZTI1C": [0, STRINGS + 16, 2 << 32, a, 2, b, 0x1003, 0][:7],
+        "_ZTI1C": [0, STRINGS + 16, 2 << 32, a, 0x1002, b, -0x17FD, 0][:7],
         "_ZTI1D": [0, STRINGS + 24, 0],
         "_ZTI1E": [0, STRINGS + 56],
     }
@@ -71,6 +71,8 @@ def test_bases(packing: str, tmp_path: Path) -> None:
         _, base = classes.bases_of(classes.rows(np.array([d], np.uint64), np.array([False])))
         assert class_in(classes, base) == Class("St9exception", [], False, is_import=True)
         assert class_at(classes, 0x1234) == Class("", [], False)
+        offsets = classes.base_offsets(classes.rows(np.array([b, c], np.uint64), np.zeros(2, np.bool_)))
+        assert offsets.tolist() == [0, 16, ANYWHERE]
         assert len(classes) == 7
 
 
