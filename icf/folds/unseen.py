@@ -46,6 +46,7 @@ from icf.folds.functions import Bodies
 from icf.folds.identity import Identities
 from icf.folds.tombstoned import is_unfolded
 from icf.folds.unseen_methods import find_unseen_methods
+from icf.folds.unseen_parts import find_unseen_parts
 from icf.linkers import KeptSymbols
 from icf.sets import difference, distinct, is_in, rows_of_runs, union
 from icf.strings import hash_names
@@ -67,7 +68,7 @@ def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[
         return found
     vtables = Vtables(image)
     found |= find_unseen(image, finder, vtables) | find_copied(image, finder, scan, vtables)
-    return found | find_unseen_methods(image, finder, vtables)
+    return found | find_unseen_methods(image, finder, vtables) | find_unseen_parts(finder)
 
 
 def find_unseen(image: Image, finder: FoldFinder, vtables: Vtables) -> frozenset[int]:
