@@ -10,11 +10,12 @@ from pathlib import Path
 from tests.truth.align import Alignment, Stack, align
 from tests.truth.builds import Build
 from tests.truth.callsites import call_sites_with_origin
-from tests.truth.folding import match_images
+from tests.truth.folding import Folding, match_images
 from tests.truth.kinds import Kind, add_tables
 from tests.truth.peers import PEERS
 from tests.truth.reached import Reached
 from tests.truth.record import AARCH64, NATIVE, Sampler, Sampling, build_sampler
+from tests.truth.records import Records, judge_records
 from tests.truth.score import Score, score_answers, score_names
 from tests.truth.symbols import read_functions
 from tests.truth.tool import Answer, ToolError, resolve
@@ -35,12 +36,13 @@ class Result:
     pass_s: float = 0.0
     resolve_s: float = 0.0
     disagreements: int = 0  # frames of which the second reader says something else
+    records: Records = field(default_factory=Records)
 
     @property
     def is_wrong(self) -> bool:
-        """A wrong name, or two readers that disagree."""
+        """A wrong name or record, or two readers that disagree."""
         scores = [score for score in (self.score, self.with_vptr) if score is not None]
-        return self.disagreements > 0 or any(
+        return bool(self.disagreements or self.records.findings) or any(
             score.merged["wrong"] or score.other["unmerged, wrong"] for score in scores
         )
 
@@ -66,7 +68,7 @@ def sample_both(build: Build, folded: Path, work: Path, cache: Path) -> tuple[Al
     """All runs of the program unfolded and `folded`, each sampled in three ways; how many bodies are merged."""
     machine = AARCH64 if build.is_aarch64 else NATIVE
     sampler = Sampler(build_sampler(cache, machine), machine)
-    folding = match_images(build.unfolded, folded, build.report.read_text(), build.folder)
+    folding = _match(build, folded)
     groups = folding.groups()
     breaks = [work / "unfolded.breaks", work / "folded.breaks"]
     with breaks[0].open("w") as unfolded_list, breaks[1].open("w") as folded_list:
@@ -122,6 +124,7 @@ def measure(
             result.pass_s = add_tables(command, build, evidence, passed)
             if _functions(passed) != _functions(build.folded):  # --emit-relocs moves things a little
                 stacks = sample_both(build, passed, work, cache)[0].stacks
+            result.records = judge_records(passed, _match(build, passed))
             answers, result.resolve_s = resolve(command, passed, stacks, work)
             result.score = score_answers(stacks.items(), answers, known)
             result.disagreements = disagreements(command, passed, stacks, work, answers)
@@ -155,6 +158,10 @@ def disagreements(
     apart.mkdir(exist_ok=True)
     others, _ = resolve(command, image, [*stacks][::step], apart, with_vptr, second_reader=True)
     return sum(one != other for one, other in zip(chain(*answers[::step]), chain(*others), strict=True))
+
+
+def _match(build: Build, folded: Path) -> Folding:
+    return match_images(build.unfolded, folded, build.report.read_text(), build.folder)
 
 
 def _functions(image: Path) -> set[tuple[int, str]]:

@@ -73,7 +73,9 @@ def _closing(text: str, position: int) -> int:
 
 
 def _const_last(argument: str) -> str:
-    return f"{argument.removeprefix('const ')} const" if argument.startswith("const ") else argument
+    """`const T *` as `T const *`."""
+    target = argument.removeprefix("const ").rstrip("*& ")
+    return f"{target} const{argument[len('const ') + len(target) :]}" if argument.startswith("const ") else argument
 
 
 def _is_short(name: str) -> bool:

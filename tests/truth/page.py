@@ -26,7 +26,7 @@ from tests.truth.measure import Measurement
 from tests.truth.peers import PEERS
 from tests.truth.programs import CACHE
 from tests.truth.score import Score
-from tests.truth.table import percent, table_lines, way_lines
+from tests.truth.table import percent, record_lines, table_lines, way_lines
 
 SAMPLED = "sampled"
 HEAD = """\
@@ -41,6 +41,15 @@ rule is: never a wrong name.
 $ make accuracy
 $ .venv/bin/python -m tests.truth.page FILE.md --program gen --compiler clang --part sampled
 ```
+
+"""
+
+
+RECORDS = """\
+## All that the tables say
+
+Sampled stacks show code that ran. Here is every record, against code without folding: right / open / unseen / wrong.
+Open: the tables name no function. Unseen: the code was not found without folding.
 
 """
 
@@ -139,6 +148,7 @@ def page(measured: Sequence[Measurement], parts: dict[str, Ran], ran: Sequence[t
         }
         for title, lines in tables.items():
             text.append(f"## {title}\n\n" + "\n".join(lines).replace("|\n0 wrong", "|\n\n0 wrong") + "\n\n")
+        text.append(RECORDS + "\n".join(record_lines(measured)) + "\n\n")
         text.append("## By kind of call, with and without vtable pointers\n" + "\n".join(way_lines(measured)) + "\n\n")
     for name, each in parts.items():
         about = f"{PARTS[name].about} `python -m {' '.join(PARTS[name].command)}`"

@@ -38,6 +38,7 @@ THUNKS = ("_ZTh", "_ZTv", "_ZTc")
 class Branch(NamedTuple):
     """A call or a jump; one of `target` and `slot` is known, or none."""
 
+    begin: int
     end: int
     is_call: bool
     target: int | None
@@ -119,6 +120,28 @@ class Reached:
             found = self._branches[start] = decode(list(self._disassembler.disasm_lite(code, start)))
         return found
 
+    def targets(self, start: int, offset: int, *, is_call: bool) -> list[int]:
+        """Where the direct call that ends at an offset of a function goes; of jumps, the one that begins there."""
+        return [
+            branch.target
+            for branch in self._branches_of(start)
+            if branch.target is not None
+            and branch.is_call == is_call
+            and (branch.end if is_call else branch.begin) == start + offset
+        ]
+
+    def word(self, vaddr: int) -> int:
+        """The word there when the image is loaded, as linked."""
+        return self._relocated.get(vaddr) or int.from_bytes(self._image.read(vaddr, WORD_BYTES), "little")
+
+    @cached_property
+    def pointed(self) -> set[int]:
+        """The functions that the loader writes the address of somewhere else than into vtables."""
+        in_vtables = {place for start, size_bytes in self._vtables for place in range(start, start + size_bytes)}
+        return {
+            word for place, word in self._relocated.items() if place not in in_vtables and word in self._image.keys_at
+        }
+
     @cached_property
     def virtuals(self) -> set[int]:
         """The functions in vtables."""
@@ -143,18 +166,20 @@ class Reached:
         """Address point, slot and function of all vtables."""
         image, found = self._image, []
         type_infos = {start for name, start, _ in image.objects if name.startswith("_ZTI")}
-        words = self._relocated
-        for name, start, size_bytes in image.objects:
-            if not name.startswith(("_ZTV", "_ZTC")):
-                continue
+        for start, size_bytes in self._vtables:
             address_point = 0
             for vaddr in range(start, start + size_bytes, WORD_BYTES):
-                word = words.get(vaddr) or int.from_bytes(image.read(vaddr, WORD_BYTES), "little")
+                word = self.word(vaddr)
                 if word in type_infos:
                     address_point = vaddr + WORD_BYTES
                 elif address_point and word in image.keys_at:
                     found.append((address_point, (vaddr - address_point) // WORD_BYTES, word))
         return found
+
+    @cached_property
+    def _vtables(self) -> list[tuple[int, int]]:
+        """Address and bytes of all vtables."""
+        return [(start, size) for name, start, size in self._image.objects if name.startswith(("_ZTV", "_ZTC"))]
 
     @cached_property
     def _relocated(self) -> dict[int, int]:
@@ -182,11 +207,11 @@ def _x86_64_branches(instructions: list[Instruction]) -> list[Branch]:
         if words[-1] == "call" or words[-1].startswith("j"):
             is_call, end = words[-1] == "call", vaddr + size_bytes
             if operands.startswith("0x"):
-                found.append(Branch(end, is_call, int(operands, 16)))
+                found.append(Branch(vaddr, end, is_call, int(operands, 16)))
                 continue
             place = operands if "[" in operands else source_of.get(operands, "?")
             is_switch = not is_call and ("*" in place or place == "?")
-            found.append(Branch(end, is_call, None, _slot(place, source_of), is_switch))
+            found.append(Branch(vaddr, end, is_call, None, _slot(place, source_of), is_switch))
             continue
         target, _, source = operands.partition(", ")
         if target.startswith("r"):
@@ -214,7 +239,7 @@ def _arm64_branches(instructions: list[Instruction]) -> list[Branch]:
         end = vaddr + size_bytes
         target, _, source = operands.partition(", ")
         if mnemonic in ("b", "bl"):
-            found.append(Branch(end, mnemonic == "bl", int(operands.removeprefix("#"), 16)))
+            found.append(Branch(vaddr, end, mnemonic == "bl", int(operands.removeprefix("#"), 16)))
         elif mnemonic in ("br", "blr"):
             register, _, distance = source_of.get(target, "").strip("[]").partition(", #")
             number = int(distance or "0", 0) if _is_number(distance or "0") else 1
@@ -223,7 +248,14 @@ def _arm64_branches(instructions: list[Instruction]) -> list[Branch]:
             )
             slot = number // WORD_BYTES if is_slot else NO_SLOT
             found.append(
-                Branch(end, mnemonic == "blr", None, slot, mnemonic == "br" and not is_slot and target not in source_of)
+                Branch(
+                    vaddr,
+                    end,
+                    mnemonic == "blr",
+                    None,
+                    slot,
+                    mnemonic == "br" and not is_slot and target not in source_of,
+                )
             )
         elif target.startswith("x"):
             source_of[target] = source if mnemonic == "ldr" else "?"

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 SHT_SYMTAB, SHT_RELA = 2, 4
 SHF_ALLOC = 2
+STB_LOCAL = 0
 STT_OBJECT, STT_FILE = 1, 4
 FUNCTION_TYPES = (2, 10)  # STT_FUNC, STT_GNU_IFUNC
 PT_LOAD = 1
@@ -50,7 +51,7 @@ class FunctionTable:
     sections: list[tuple[int, int]]  # vaddr ranges; empty for what is not loaded
     data: bytes
     is_aarch64: bool = False
-    objects: list[tuple[str, int, int]] = field(default_factory=list)  # name, vaddr, bytes: data, vtables among it
+    objects: list[tuple[str, int, int]] = field(default_factory=list)  # key, vaddr, bytes: data, vtables among it
     relocations: bytes = b""  # Elf64_Rela for the loader
     keys_at: dict[int, list[str]] = field(default_factory=dict)
     size_at: dict[int, int] = field(default_factory=dict)
@@ -125,15 +126,14 @@ def read_functions(path: Path) -> FunctionTable:
     functions, objects, file = [], [], ""
     for row in range(symtab[5] // 24):
         name, info, _other, shndx, value, size_bytes = struct.unpack_from("<IBBHQQ", data, symtab[4] + row * 24)
+        key = text(strings + name) + (f"@{file}" if info >> 4 == STB_LOCAL else "")
         if info & 15 == STT_FILE:
             file = text(strings + name)
         elif info & 15 == STT_OBJECT and shndx:
-            objects.append((text(strings + name), value, size_bytes))
+            objects.append((key, value, size_bytes))
         elif info & 15 in FUNCTION_TYPES and shndx:
             if shndx == 0xFFFF and extended:
                 shndx = struct.unpack_from("<I", data, extended[4] + row * 4)[0]
-            is_local = info >> 4 == 0
-            key = text(strings + name) + (f"@{file}" if is_local else "")
             functions.append(Function(value, size_bytes, key, shndx))
     spans = [(section[3], section[3] + section[5]) if section[2] & SHF_ALLOC else (0, 0) for section in sections]
     is_aarch64 = struct.unpack_from("<H", data, 18)[0] == EM_AARCH64

@@ -3,6 +3,8 @@
 By build: how many of the frames that were called directly have their name. One line stands for all programs and
 compilers that were built so; from the lowest share to the highest.
 
+By record: what became of all that the tables say, of each program, over its builds.
+
 By kind of call: what became of all frames in merged functions, by how they were reached, of each program in those
 builds where the callee of every direct call is on record, and in the others.
 """
@@ -15,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from tests.truth.builds import LINKERS
 from tests.truth.measure import Measurement, Result
 from tests.truth.reached import WAYS
+from tests.truth.records import KINDS
+from tests.truth.records import OUTCOMES as JUDGED
 from tests.truth.score import OUTCOMES
 
 GIVEN = {  # mold: always the report
@@ -61,6 +65,20 @@ def table_lines(measured: Sequence[Measurement]) -> Iterator[str]:
     wrong = sum(score.merged["wrong"] + score.other["unmerged, wrong"] for score in (*scores, *scores_with_vptr))
     frames = sum(sum(score.merged.values()) for score in scores)
     yield f"{wrong} wrong names; {len(scores)} runs with {frames:,} frames in merged functions"
+
+
+def record_lines(measured: Sequence[Measurement]) -> Iterator[str]:
+    """Markdown: how many records of all kinds are right, open, unseen and wrong."""
+    sums: dict[Row, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for each in measured:
+        for result in each.results:
+            for kind, counts in result.records.counts.items():
+                sums[each.program, GIVEN[result.evidence]][kind].update(counts)
+    yield f"| program | pass is given | {' | '.join(KINDS)} |"
+    yield "|---" * (len(KINDS) + 2) + "|"
+    for (program, given), by_kind in sums.items():
+        cells = (" / ".join(f"{by_kind[kind][outcome]:,}" for outcome in JUDGED) for kind in KINDS)
+        yield f"| {program} | {given} | {' | '.join(cells)} |"
 
 
 def _shares(results: Sequence[Result]) -> str:

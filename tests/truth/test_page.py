@@ -14,7 +14,9 @@ from tests.truth.kinds import Kind
 from tests.truth.measure import Measurement, Result
 from tests.truth.page import PARTS, Part, Ran, evidence_lines, page, peer_lines, run_part
 from tests.truth.peers import PEERS
+from tests.truth.records import Records
 from tests.truth.score import Score
+from tests.truth.table import record_lines
 
 SOURCE = """
 namespace N { __attribute__((noinline)) int twice(int n) { return n * 2 + (int)(long)&n; } }
@@ -50,6 +52,18 @@ def test_what_an_evidence_adds_is_against_the_one_above() -> None:
         "| gen, clang, lld | image | 60 % |  |  |  |",
         "| gen, clang, lld | objects | 90 % | +30.0 | 50 % | 99 % |",
     ]
+
+
+def test_records_are_summed_over_the_builds_of_a_program() -> None:
+    records = Records()
+    for outcome in ("right", "right", "open", "wrong"):
+        records.add("calls", outcome)
+    result = Result("image", score(60), records=records)
+    assert result.is_wrong
+    one = Measurement("gen", Kind("clang", "lld", ("image",)), Alignment(), 7, [result])
+    other = Measurement("gen", Kind("gcc", "lld", ("image",)), Alignment(), 7, [result])
+    *_, line = record_lines([one, other])
+    assert line.split(" | ")[1:4] == ["nothing", "0 / 0 / 0 / 0", "4 / 2 / 0 / 2"]
 
 
 def test_the_page_has_all_parts() -> None:

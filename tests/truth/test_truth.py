@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +31,7 @@ from tests.truth.programs import (
 )
 from tests.truth.reached import DIRECT, POINTER, TAIL_VIRTUAL, VIRTUAL
 from tests.truth.record import Sampler, Sampling, build_sampler
+from tests.truth.records import KINDS, judge_records
 
 REPORTS = {
     "gold": "ld.gold: ICF folding section '.text.b' in file 'x.o' into '.text.a' in file 'lib y.a(y.o)'\n",
@@ -51,6 +53,8 @@ def test_folds_are_read_from_the_linkers_report(linker: str) -> None:
         ("run", "_ZN3BoxI3FooIiEE3runEv.constprop.0", True),
         ("flat<const Token>", "_Z4flatIK5TokenvEvPT_", True),
         ("flat<const Token>", "_Z4flatI5TokenvEvPT_", False),
+        ("flat<const Token*>", "_Z4flatIPK5TokenEvT_", True),
+        ("flat<const Token*>", "_Z4flatIKP5TokenEvT_", False),
         ("flat<Foo<int>, int>", "_Z4flatI3FooIiEiEvPT_", True),
         ("flat<ns::Foo>", "_ZN2nsL4flatINS_3FooEEEvPT_", True),
         ("flat<ns::Foo>", "_ZN2nsL4flatINS_3BarEEEvPT_", False),
@@ -136,6 +140,35 @@ def test_local_functions_of_gcc_get_no_wrong_name(linker: str, cache: Path, tmp_
         bad = [finding for finding, _ in score.findings.most_common(5)]
         assert score.merged["wrong"] == score.other["unmerged, wrong"] == 0, bad
         assert score.share(score.known, "right") > 30, bad  # which of several namesakes it is may stay open
+
+
+@pytest.mark.parametrize(("compiler", "linker"), [("gcc", "gold"), ("clang", "gold")])
+def test_the_tables_say_what_the_code_without_folding_does(
+    compiler: str, linker: str, cache: Path, tmp_path: Path
+) -> None:
+    try:
+        built = build(SMALL_VIRTUAL, compiler, linker, cache)
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    passed = tmp_path / built.folded.name
+    add_tables(list(icf_command()), built, "image", passed)
+    folding = match_images(built.unfolded, passed, built.report.read_text(), built.folder)
+    records = judge_records(passed, folding)
+    assert records.findings == [] and records.counts.keys() == set(KINDS)
+    assert all(outcomes["right"] for outcomes in records.counts.values()), records.counts
+
+    names = folding.originals.keys_at  # each function gets the name of another one with the same body
+    for _, originals in folding.groups():
+        named = [names[each] for each in originals]
+        names.update(zip(originals, [*named[1:], named[0]], strict=True))
+    wrong = judge_records(passed, folding).counts
+    assert all(wrong[kind]["wrong"] for kind in ("calls", "tail calls", "slots")), wrong
+
+    body, (first, *_) = folding.groups()[0]
+    names[first] = ["_Z5othersv"]
+    assert judge_records(passed, folding).counts["bodies"]["wrong"] == 1
+    folding.originals.relocations = struct.pack("<QQq", 8, 8, first)
+    assert f"{body:#x}" in str(judge_records(passed, folding).findings)
 
 
 NAMESAKES = [
