@@ -16,6 +16,7 @@ import pycxxfilt
 _CALL, _CALL_WORD = "operator()", "operator__call"  # not a parenthesis of parameters
 _AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?)*::")
 _LAMBDA = "::<lambda("
+_INTEGER = re.compile(r"\b(?P<size>short|long|long long)(?P<unsigned> unsigned)? int\b")  # as gcc writes it in DWARF
 _ARGUMENTS = re.compile(r"<[^<>]*>")
 CLONE = re.compile(r"\.(part|cold|constprop|isra|actor|resume|destroy|cleanup|lto_priv|llvm|__uniq)(\.\d+)*|(\.\d+)+$")
 
@@ -34,6 +35,7 @@ def plain_name(name: str) -> str:
 def identifier(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a name, without scope and parameters, and its template arguments."""
     text = plain_name(name).replace("(anonymous namespace)::", "").replace(_CALL, _CALL_WORD)
+    text = _INTEGER.sub(lambda found: f"{'unsigned ' * bool(found['unsigned'])}{found['size']}", text)
     depth, begin, arguments_begin = 0, 0, 0
     arguments: tuple[str, ...] = ()
     end = len(text)
