@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 
 import pycxxfilt
@@ -17,18 +18,19 @@ _CALL, _CALL_WORD = "operator()", "operator__call"  # not a parenthesis of param
 _AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?)*::")
 _LAMBDA = "::<lambda("
 _INTEGER = re.compile(r"\b(?P<size>short|long|long long)(?P<unsigned> unsigned)? int\b")  # as gcc writes it in DWARF
+_DEMANGLED_CLONE = re.compile(r"(?: \(\.[^()]*\))+$")  # f() (.constprop.0)
+_BETWEEN_BRACKETS = re.compile(r"(?<=>) (?=>)")
 _ARGUMENTS = re.compile(r"<[^<>]*>")
 CLONE = re.compile(r"\.(part|cold|constprop|isra|actor|resume|destroy|cleanup|lto_priv|llvm|__uniq)(\.\d+)*|(\.\d+)+$")
 
 
 @cache
 def plain_name(name: str) -> str:
-    """Demangled, without clone suffixes."""
-    name = CLONE.sub("", name.split("@", 1)[0])
-    try:
-        return pycxxfilt.demangle(name) or name
-    except ValueError:
-        return name
+    """Demangled, without clone suffixes, and without a space between closing angle brackets."""
+    name = CLONE.sub("", _DEMANGLED_CLONE.sub("", name.split("@", 1)[0]))
+    with suppress(ValueError):
+        name = pycxxfilt.demangle(name) or name
+    return _BETWEEN_BRACKETS.sub("", name)
 
 
 @cache

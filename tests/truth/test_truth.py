@@ -62,6 +62,7 @@ def test_folds_are_read_from_the_linkers_report(linker: str) -> None:
         ("flat<std::vector<char> >", "_ZL4flatISt6vectorIiSaIiEEEvPT_", False),
         ("flat<std::vector<int>*>", "_ZL4flatISt6vectorIiSaIiEEEvPT_", False),
         ("flat<>", "_Z4flatIiEvv", True),
+        ("void flat<Foo<Bar<int>>>() (.constprop.0)", "_Z4flatI3FooI3BarIiEEEvv.constprop.0.cold", True),
         ("flat<long long unsigned int, short int>", "_Z4flatIysEvv", True),
         ("flat<long unsigned int>", "_Z4flatIyEvv", False),
         ("use<ns::Box::run(Count)::<lambda(char)> >", "_Z3useIZN2ns3Box3runEiEUlcE_EvT_", True),
