@@ -80,11 +80,8 @@ def find_copied(image: Image, finder: FoldFinder, scan: Scan, vtables: Vtables) 
     called = _called_from(image, callers)
     called = called[is_in(called, union(copies, aliases))]
     aliases = _may_have_aliases(image, finder, aliases, units)
-    found = union(_address_taken(image, vtables, bodies, union(copies, aliases)), called)
-    # their cold parts, too
-    dies = distinct(functions.die[bodies.dwarf_rows[is_in(bodies.dwarf_low, found)]])
-    parts = distinct(bodies.dwarf_low[is_in(functions.die[bodies.dwarf_rows], dies)]).tolist()
-    return frozenset(vaddr for vaddr in parts if _MAIN not in image.symbols.names(bodies.symbols_at(vaddr).tolist()))
+    found = union(_address_taken(image, vtables, bodies, union(copies, aliases)), called).tolist()
+    return frozenset(vaddr for vaddr in found if _MAIN not in image.symbols.names(bodies.symbols_at(vaddr).tolist()))
 
 
 def _lists_too_often(image: Image, debug: DebugInfo, functions: Functions, rows: I64, units: I64) -> U64:

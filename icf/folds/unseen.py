@@ -68,7 +68,8 @@ def find_undescribed(image: Image, finder: FoldFinder, scan: Scan) -> frozenset[
         return found
     vtables = Vtables(image)
     found |= find_unseen(image, finder, vtables) | find_copied(image, finder, scan, vtables)
-    return found | find_unseen_methods(image, finder, vtables) | find_unseen_parts(finder)
+    found |= find_unseen_methods(image, finder, vtables)
+    return found | find_unseen_parts(image, finder, found)
 
 
 def find_unseen(image: Image, finder: FoldFinder, vtables: Vtables) -> frozenset[int]:

@@ -1,41 +1,56 @@
-"""Cold parts of functions that DIEs do not describe.
+"""Cold parts that may be those of further functions, which DIEs do not describe.
 
-A compiler moves code that seldom runs into a part with a symbol of its own, which is local. gcc (-fipa-icf) may
-describe one of two equal functions only. gold folds both, and their parts, and drops the symbol of one part:
+A compiler moves code that seldom runs into a part with a symbol of its own, which is local. gold drops that symbol when
+it folds the part, and the function may have no DIE that has its address:
 
-    symbols at 0x105f20        newIfdMn2  newSony2Mn2
-    DIEs at 0x105f20           newIfdMn2, which has a part at 0x73749
-    symbol at 0x73749          newIfdMn2.cold
+    gcc (-fipa-icf) describes one of two equal functions        symbols at 0x105f20    newIfdMn2  newSony2Mn2
+                                                                DIEs at 0x105f20       newIfdMn2, with a part at 0x73749
+                                                                symbol at 0x73749      newIfdMn2.cold
 
-newSony2Mn2 has the same code, and so the same part or one that is just like it. If no symbol is left of that, the part
-of the other function may be its part, too.
+    gcc describes no thunks, which may have all code of         symbol at 0x7c020      _ZThn8_N8Registry3addEv
+    their functions                                             symbol at 0x7bfb0      _ZN8Registry3addEv
+                                                                symbol at 0x1d66c      _ZN8Registry3addEv.cold
+
+newSony2Mn2 and the thunk have parts that are just like these. So the parts of a function may be shared if its body is,
+by a function without a DIE there or without any trace, or if it has a thunk of which no part is left.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from icf.aliases import kin
+from icf.elf.image import Image
 from icf.folds.classes import FoldFinder
 from icf.sets import distinct, is_in
+from icf.tables.pointed import thunk_target
+
+_THUNKS = (b"_ZTh", b"_ZTv", b"_ZTc")
+_COLD = ".cold"
 
 
-def find_unseen_parts(finder: FoldFinder) -> frozenset[int]:
-    """Return the parts of functions with which a function shares its body that no DIE describes."""
+def find_unseen_parts(image: Image, finder: FoldFinder, undescribed: frozenset[int]) -> frozenset[int]:
+    """Return the cold parts that further functions may share; `undescribed`: bodies that may have further members."""
     bodies, functions, identities = finder.bodies, finder.functions, finder.identities
     if functions is None or identities is None:
         return frozenset()
-    symbols = finder.image.symbols
     rows = bodies.dwarf_rows
     is_part = functions.part[rows] > 0
-    in_parts = functions.die[rows[is_part]]
-    whole = ~is_part & is_in(functions.die[rows], in_parts)
+    of_parts = functions.die[rows[is_part]]
+    has_thunk = _functions_of_thunks(image)
     found: set[int] = set()
-    for vaddr in distinct(bodies.dwarf_low[whole]).tolist():
-        at = bodies.symbols_at(vaddr)
-        if len(at) > 1:
-            dies = functions.die[bodies.dwarf_at(vaddr)]
+    for vaddr in distinct(bodies.dwarf_low[~is_part & is_in(functions.die[rows], of_parts)]).tolist():
+        names = image.symbols.names(bodies.symbols_at(vaddr).tolist())
+        dies = functions.die[bodies.dwarf_at(vaddr)]
+        is_shared = vaddr in undescribed or not has_thunk.isdisjoint(names)
+        if not is_shared and len(names) > 1:
             described = {kin(each.linkage) for each in identities.of(dies.tolist())}
-            if not described.issuperset(map(kin, symbols.names(at.tolist()))):
-                found.update(bodies.dwarf_low[is_part][np.isin(in_parts, dies)].tolist())
+            is_shared = not described.issuperset(map(kin, names))
+        if is_shared:
+            found.update(bodies.dwarf_low[is_part][is_in(of_parts, dies)].tolist())
     return frozenset(found)
+
+
+def _functions_of_thunks(image: Image) -> set[str]:
+    """Return the functions of all thunks of whose parts there is no symbol."""
+    symbols = image.symbols
+    names = set(symbols.names(symbols.functions[symbols.begin_with(_THUNKS, symbols.functions)].tolist()))
+    return {thunk_target(name) for name in names if not name.endswith(_COLD) and name + _COLD not in names}

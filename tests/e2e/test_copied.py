@@ -105,31 +105,3 @@ def test_gold_may_have_dropped_an_alias_with_the_function_that_has_its_section(w
     classes = json.loads(icf("dump", "--json", program.folded))["classes"]
     shared = [fold for fold in classes if len(fold["members"]) > 1]
     assert ["members-complete" in fold["flags"] for fold in shared] == [False]
-
-
-PARTS = {
-    "node.cpp": """
-        #include <cstdlib>
-        #include <new>
-        extern volatile long sink;
-        volatile long sink;
-        struct Node { Node(int n, int m); long words[8]; };
-        Node::Node(int n, int m) { sink = n; if (m == 3) throw n; }
-        void operator delete(void *p, std::size_t) noexcept { SAMPLE(); std::free(p); sink = 2; }
-    """,
-    "make.cpp": """
-        struct Node { Node(int n, int m); long words[8]; };
-        Node *make_a(int n, int m) { return new Node(n, m); }
-        Node *make_b(int n, int m) { return new Node(n, m); }
-        Node *(*volatile chosen[])(int, int) = {make_a, make_b};
-        int main() { for (auto each : chosen) try { each(1, 3); } catch (int) {} return 0; }
-    """,
-}
-
-
-@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
-def test_the_cold_part_of_a_copy_without_description_may_be_that_of_the_other(workshop: Workshop) -> None:
-    program = workshop.build(PARTS, flags=["-fipa-icf"])
-    program.add_tables()
-    found = program.check_names()
-    assert found["_Z6make_aii"] == found["_Z6make_bii"] == {"ambiguous"}
