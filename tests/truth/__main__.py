@@ -115,6 +115,7 @@ def _as_json(result: Measurement) -> dict[str, object]:
         "merged_bodies": result.group_count,
         "problems": {each.evidence: each.problem for each in result.results if each.problem},
         "pass_s": {each.evidence: round(each.pass_s, 3) for each in result.results},
+        "walks": {each.evidence: dict(each.walks.merged) for each in result.results},
         "records": {each.evidence: each.records.counts for each in result.results},
         "second_reader_disagrees": {each.evidence: each.disagreements for each in result.results},
         "resolve_s": {each.evidence: round(each.resolve_s, 3) for each in result.results},
@@ -200,9 +201,10 @@ def _print(result: Measurement, finding_count: int) -> None:
         print(f"    icf, {each.evidence}: {times}; {second}; {other}{bar}")
         for kind, outcomes in each.records.counts.items():
             print(f"      tables: {kind}: {', '.join(f'{count} {what}' for what, count in sorted(outcomes.items()))}")
+        print(f"      walks: {', '.join(f'{count} {what}' for what, count in each.walks.merged.items() if count)}")
         for finding in each.records.findings[:finding_count]:
             print(f"      {finding}")
-        for asked, asked_score in (("", each.score), ("with vptr: ", each.with_vptr)):
+        for asked, asked_score in (("", each.score), ("with vptr: ", each.with_vptr), ("walks: ", each.walks)):
             for finding, weight in asked_score.findings.most_common(finding_count) if asked_score else ():
                 print(f"      {weight:6} x {asked}{finding}")
     sys.stdout.flush()

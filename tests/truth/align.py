@@ -42,6 +42,17 @@ class Frame:
         return self.reached == DIRECT
 
 
+def frame_in(folding: Folding, original: int, offset: int, body: int, is_exact: bool, reached: str = UNKNOWN) -> Frame:
+    """The frame at an offset of a function that has this body."""
+    names = tuple(dict.fromkeys(base_name(name) for name in folding.originals.keys_at[original]))
+    members = folding.members[body]
+    candidates: tuple[str, ...] = ()
+    if len({plain_name(folding.originals.keys_at[start][0]) for start in members}) > 1:
+        every = {base_name(name) for start in members for name in folding.originals.keys_at[start]}
+        candidates = tuple(sorted(every))
+    return Frame(body + offset, original + offset, original, body, names, candidates, is_exact, reached)
+
+
 @dataclass(frozen=True, slots=True)
 class Stack:
     """Innermost first; None is a frame outside of the image or in a PLT stub."""
@@ -88,13 +99,7 @@ class _Projector:
         body = pc - (original_pc - original)
         if body not in folding.bodies_of[original]:
             return "other function or offset"
-        names = tuple(dict.fromkeys(base_name(name) for name in folding.originals.keys_at[original]))
-        members = folding.members[body]
-        candidates: tuple[str, ...] = ()
-        if len({plain_name(folding.originals.keys_at[start][0]) for start in members}) > 1:
-            every = {base_name(name) for start in members for name in folding.originals.keys_at[start]}
-            candidates = tuple(sorted(every))
-        return Frame(pc, original_pc, original, body, names, candidates, is_exact)
+        return frame_in(folding, original, original_pc - original, body, is_exact)
 
     def _outside(
         self, original: Module | None, original_address: int, module: Module | None, address: int

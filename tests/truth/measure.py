@@ -19,8 +19,10 @@ from tests.truth.records import Records, judge_records
 from tests.truth.score import Score, score_answers, score_names
 from tests.truth.symbols import read_functions
 from tests.truth.tool import Answer, ToolError, resolve
+from tests.truth.walks import walk
 
 SECOND_READER_STACKS = 100
+WALKS = 2000
 
 
 @dataclass
@@ -37,11 +39,12 @@ class Result:
     resolve_s: float = 0.0
     disagreements: int = 0  # frames of which the second reader says something else
     records: Records = field(default_factory=Records)
+    walks: Score = field(default_factory=Score)
 
     @property
     def is_wrong(self) -> bool:
         """A wrong name or record, or two readers that disagree."""
-        scores = [score for score in (self.score, self.with_vptr) if score is not None]
+        scores = [score for score in (self.score, self.with_vptr, self.walks) if score is not None]
         return bool(self.disagreements or self.records.findings) or any(
             score.merged["wrong"] or score.other["unmerged, wrong"] for score in scores
         )
@@ -124,7 +127,10 @@ def measure(
             result.pass_s = add_tables(command, build, evidence, passed)
             if _functions(passed) != _functions(build.folded):  # --emit-relocs moves things a little
                 stacks = sample_both(build, passed, work, cache)[0].stacks
-            result.records = judge_records(passed, _match(build, passed))
+            folding = _match(build, passed)
+            result.records = judge_records(passed, folding)
+            walks = walk(folding, WALKS)
+            result.walks = score_answers(walks.items(), resolve(command, passed, walks, work)[0], None)
             answers, result.resolve_s = resolve(command, passed, stacks, work)
             result.score = score_answers(stacks.items(), answers, known)
             result.disagreements = disagreements(command, passed, stacks, work, answers)

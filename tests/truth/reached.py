@@ -130,6 +130,14 @@ class Reached:
             and (branch.end if is_call else branch.begin) == start + offset
         ]
 
+    def direct(self, start: int) -> list[tuple[int, int, bool]]:
+        """The direct calls that a function makes, and its jumps into others: where each ends, its target, the kind."""
+        return [
+            (branch.end, branch.target, branch.is_call)
+            for branch in self._branches_of(start)
+            if branch.target in self._image.keys_at and (branch.is_call or branch.target != start)
+        ]
+
     def word(self, vaddr: int) -> int:
         """The word there when the image is loaded, as linked."""
         return self._relocated.get(vaddr) or int.from_bytes(self._image.read(vaddr, WORD_BYTES), "little")

@@ -44,6 +44,7 @@ BUILDS = {
     "noplt": "`-fno-plt`",
     "aarch64-noplt": "AArch64, `-fno-plt`",
 }
+WALKS = "frames of walks"
 Row = tuple[str, str]
 Ways = defaultdict[str, Counter[str]]
 
@@ -68,17 +69,19 @@ def table_lines(measured: Sequence[Measurement]) -> Iterator[str]:
 
 
 def record_lines(measured: Sequence[Measurement]) -> Iterator[str]:
-    """Markdown: how many records of all kinds are right, open, unseen and wrong."""
+    """Markdown: how many records of all kinds are right, open, unseen and wrong; and frames of walks."""
     sums: dict[Row, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for each in measured:
         for result in each.results:
             for kind, counts in result.records.counts.items():
                 sums[each.program, GIVEN[result.evidence]][kind].update(counts)
-    yield f"| program | pass is given | {' | '.join(KINDS)} |"
-    yield "|---" * (len(KINDS) + 2) + "|"
+            sums[each.program, GIVEN[result.evidence]][WALKS].update(result.walks.merged)
+    yield f"| program | pass is given | {' | '.join(KINDS)} | {WALKS} |"
+    yield "|---" * (len(KINDS) + 3) + "|"
     for (program, given), by_kind in sums.items():
         cells = (" / ".join(f"{by_kind[kind][outcome]:,}" for outcome in JUDGED) for kind in KINDS)
-        yield f"| {program} | {given} | {' | '.join(cells)} |"
+        walks = " / ".join(f"{by_kind[WALKS][outcome]:,}" for outcome in OUTCOMES)
+        yield f"| {program} | {given} | {' | '.join(cells)} | {walks} |"
 
 
 def _shares(results: Sequence[Result]) -> str:

@@ -58,12 +58,13 @@ def test_records_are_summed_over_the_builds_of_a_program() -> None:
     records = Records()
     for outcome in ("right", "right", "open", "wrong"):
         records.add("calls", outcome)
-    result = Result("image", score(60), records=records)
-    assert result.is_wrong
+    result = Result("image", score(60), records=records, walks=score(70))
+    assert result.is_wrong and Result("image", score(60), walks=score(70, 1)).is_wrong
     one = Measurement("gen", Kind("clang", "lld", ("image",)), Alignment(), 7, [result])
     other = Measurement("gen", Kind("gcc", "lld", ("image",)), Alignment(), 7, [result])
     *_, line = record_lines([one, other])
     assert line.split(" | ")[1:4] == ["nothing", "0 / 0 / 0 / 0", "4 / 2 / 0 / 2"]
+    assert line.split(" | ")[-1] == "140 / 0 / 60 / 0 |"
 
 
 def test_the_page_has_all_parts() -> None:

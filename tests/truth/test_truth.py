@@ -131,6 +131,7 @@ def test_no_name_is_wrong_and_direct_calls_are_named(kind: Kind, cache: Path, tm
         assert not result.misses_bar, (result.evidence, bad)
         assert score.other["contradicted"] == 0, (result.evidence, bad)
         assert sum(score.direct.values()) > 300
+        assert sum(result.walks.direct.values()) > 1000 and result.walks.share(result.walks.direct, "right") > 99
 
 
 @pytest.mark.parametrize("linker", ["gold", "lld"])
