@@ -16,7 +16,10 @@ import pycxxfilt
 
 _CALL, _CALL_WORD = "operator()", "operator__call"  # not a parenthesis of parameters
 _AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?)*::")
+# (int)&& std::forward<...>: what is before is the type of the result, a lambda's
+_AFTER_RESULT = re.compile(r"(?: const| volatile)*[*&]* (?=\w)(?!(?:const|volatile)\b)")
 _LAMBDA = "::<lambda("
+_RETURNS = "decltype("  # begins the type of a result; the name follows
 _INTEGER = re.compile(r"\b(?P<size>short|long|long long)(?P<unsigned> unsigned)? int\b")  # as gcc writes it in DWARF
 _DEMANGLED_CLONE = re.compile(r"(?: \(\.[^()]*\))+$")  # f() (.constprop.0)
 _BETWEEN_BRACKETS = re.compile(r"(?<=>) (?=>)")
@@ -52,8 +55,12 @@ def identifier(name: str) -> tuple[str, tuple[str, ...]]:
             depth -= 1
             if depth == 0:
                 arguments = _parts(text[arguments_begin:position])
+        elif depth == 0 and text.startswith(_RETURNS, position):
+            position = _closing(text, position + len(_RETURNS) - 1)
+            continue
         elif depth == 0 and character == "(":
             scope = _AFTER_PARAMETERS.match(text, _closing(text, position))
+            scope = scope or _AFTER_RESULT.match(text, _closing(text, position))
             if scope is None:
                 end = position
                 break
