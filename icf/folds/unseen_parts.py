@@ -17,9 +17,13 @@ by a function without a DIE there or without any trace, or if it has a thunk of 
 
 from __future__ import annotations
 
+import numpy as np
+
 from icf.aliases import kin
+from icf.columns import U64
 from icf.elf.image import Image
-from icf.folds.classes import FoldFinder
+from icf.folds.classes import FoldFinder, repeated
+from icf.folds.functions import Bodies
 from icf.sets import distinct, is_in
 from icf.tables.pointed import thunk_target
 
@@ -35,18 +39,26 @@ def find_unseen_parts(image: Image, finder: FoldFinder, undescribed: frozenset[i
     rows = bodies.dwarf_rows
     is_part = functions.part[rows] > 0
     of_parts = functions.die[rows[is_part]]
+    whole = distinct(bodies.dwarf_low[~is_part & is_in(functions.die[rows], of_parts)])
     has_thunk = _functions_of_thunks(image)
-    found: set[int] = set()
-    for vaddr in distinct(bodies.dwarf_low[~is_part & is_in(functions.die[rows], of_parts)]).tolist():
-        names = image.symbols.names(bodies.symbols_at(vaddr).tolist())
-        dies = functions.die[bodies.dwarf_at(vaddr)]
-        is_shared = vaddr in undescribed or not has_thunk.isdisjoint(names)
-        if not is_shared and len(names) > 1:
-            described = {kin(each.linkage) for each in identities.of(dies.tolist())}
-            is_shared = not described.issuperset(map(kin, names))
-        if is_shared:
-            found.update(bodies.dwarf_low[is_part][is_in(of_parts, dies)].tolist())
-    return frozenset(found)
+    shared = [vaddr for vaddr, names in _names_at(image, bodies, whole).items() if not has_thunk.isdisjoint(names)]
+    several = whole[is_in(whole, repeated(bodies.symbol_value))]
+    for vaddr, names in _names_at(image, bodies, several).items():
+        described = {kin(each.linkage) for each in identities.of(functions.die[bodies.dwarf_at(vaddr)].tolist())}
+        if not described.issuperset(map(kin, names)):
+            shared.append(vaddr)
+    dies = functions.die[rows[is_in(bodies.dwarf_low, np.array([*shared, *undescribed], np.uint64))]]
+    return frozenset(bodies.dwarf_low[is_part][is_in(of_parts, dies)].tolist())
+
+
+def _names_at(image: Image, bodies: Bodies, vaddrs: U64) -> dict[int, list[str]]:
+    """Return the names of the symbols at some bodies."""
+    at = np.flatnonzero(is_in(bodies.symbol_value, vaddrs))
+    found: dict[int, list[str]] = {}
+    names = image.symbols.names(bodies.symbol_rows[at].tolist())
+    for vaddr, name in zip(bodies.symbol_value[at].tolist(), names, strict=True):
+        found.setdefault(vaddr, []).append(name)
+    return found
 
 
 def _functions_of_thunks(image: Image) -> set[str]:
