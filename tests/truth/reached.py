@@ -131,11 +131,15 @@ class Reached:
         ]
 
     def direct(self, start: int) -> list[tuple[int, int, bool]]:
-        """The direct calls that a function makes, and its jumps into others: where each ends, its target, the kind."""
+        """The direct calls that a function makes, and its jumps into others: where each ends, its target, the kind.
+
+        A jump to the end of the function, which clang -O0 leaves after a call that does not return, is none.
+        """
+        own = start, start + self._image.size_at[start]
         return [
             (branch.end, branch.target, branch.is_call)
             for branch in self._branches_of(start)
-            if branch.target in self._image.keys_at and (branch.is_call or branch.target != start)
+            if branch.target in self._image.keys_at and (branch.is_call or branch.target not in own)
         ]
 
     def word(self, vaddr: int) -> int:
