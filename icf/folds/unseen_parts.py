@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from icf.aliases import kin
+from icf.aliases import base_name, same_function
 from icf.columns import U64
 from icf.elf.image import Image
 from icf.folds.classes import FoldFinder, repeated
@@ -44,8 +44,8 @@ def find_unseen_parts(image: Image, finder: FoldFinder, undescribed: frozenset[i
     shared = [vaddr for vaddr, names in _names_at(image, bodies, whole).items() if not has_thunk.isdisjoint(names)]
     several = whole[is_in(whole, repeated(bodies.symbol_value))]
     for vaddr, names in _names_at(image, bodies, several).items():
-        described = {kin(each.linkage) for each in identities.of(functions.die[bodies.dwarf_at(vaddr)].tolist())}
-        if not described.issuperset(map(kin, names)):
+        described = {each.linkage for each in identities.of(functions.die[bodies.dwarf_at(vaddr)].tolist())}
+        if not all(any(same_function(base_name(name), linkage) for linkage in described) for name in names):
             shared.append(vaddr)
     dies = functions.die[rows[is_in(bodies.dwarf_low, np.array([*shared, *undescribed], np.uint64))]]
     return frozenset(bodies.dwarf_low[is_part][is_in(of_parts, dies)].tolist())

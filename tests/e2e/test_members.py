@@ -30,6 +30,25 @@ def test_the_two_constructors_of_a_class_are_one_function(workshop: Workshop) ->
     assert verdicts["_ZN6BasketD1Ev"] == {"unmerged"}
 
 
+@pytest.mark.parametrize("toolchain", [GOLD, LLD, MOLD], ids=str, indirect=True)
+def test_functions_of_classes_whose_names_end_like_constructors_are_several(workshop: Workshop) -> None:
+    code = "{ SAMPLE(); total += words; return total + words; }"
+    program = workshop.build_with_tables(f"""
+        extern int total;
+        int total;
+        struct MD2 {{ int words; NOINLINE int size() const; }};
+        struct MD5 {{ int words; NOINLINE int size() const; }};
+        int MD2::size() const {code}
+        int MD5::size() const {code}
+        NOINLINE int of_2(const MD2 &hash) {{ int n = hash.size(); total += 2; return n; }}
+        NOINLINE int of_5(const MD5 &hash) {{ int n = hash.size(); total += 5; return n; }}
+        int main() {{ of_2({{1}}); of_5({{1}}); return 0; }}
+    """)
+    assert program.merged() == {frozenset({"_ZNK3MD24sizeEv"}), frozenset({"_ZNK3MD54sizeEv"})}
+    assert {frozenset({"_ZNK3MD24sizeEv", "_ZNK3MD54sizeEv"})} <= members(program)
+    program.check()
+
+
 @pytest.mark.parametrize(
     "toolchain",
     [

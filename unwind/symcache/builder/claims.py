@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import kin, name_before_link
+from icf.aliases import base_name, kin, name_before_link, same_function
 from icf.columns import I64, U32, U64, Mask
 from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
@@ -276,7 +276,12 @@ class _Described:
             return -1
         known = {member.name, *member.aliases}
         named = [(owner, name) for name in known for owner in self._by_name.get(name, ())]
-        akin = [each for kind in set(map(kin, known)) for each in self._by_kin.get(kind, ())]
+        akin = [
+            each
+            for kind in set(map(kin, known))
+            for each in self._by_kin.get(kind, ())
+            if any(same_function(base_name(name), base_name(each[1])) for name in known)
+        ]
         if is_local:
             named, akin = ([each for each in same if each[0] not in self._given] for same in (named, akin))
         for same in (named, akin):

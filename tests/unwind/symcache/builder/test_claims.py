@@ -66,6 +66,11 @@ def test_a_name_of_one_kin_is_enough_where_it_is_the_only_one() -> None:
     assert described(("_ZN1AC2Ev", 0x10), ("_ZN1AC3Ev", 0x20)).choose(member(constructor), is_alone=False) == -1
 
 
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_name_that_only_looks_akin_is_of_another_function(is_alone: bool) -> None:
+    assert described(("_ZN3MD23getEv", 0x10)).choose(member("_ZN3MD53getEv"), is_alone=is_alone) == -1
+
+
 def test_the_same_name_is_nearer_than_one_of_its_kin() -> None:
     assert described(("_ZN1AC2Ev", 0x10), ("_ZN1AC1Ev", 0x20)).choose(member("_ZN1AC1Ev"), is_alone=False) == 1
 
