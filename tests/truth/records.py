@@ -2,7 +2,7 @@
 
 Sampled stacks show what ran; tables speak of all code:
 
-    bodies        these members share a body, and no others
+    bodies        these members share a body, and no others; each is one function, whatever names it has
     calls         the call before this return address, in this member, is one of that member
     tail calls    the same of a jump
     slots         this slot of a vtable holds this member
@@ -97,6 +97,9 @@ class _Judge:
             missing = [each for each in certain if not self._is_one_of(each, body.members)]
             outcome = "right" if not missing else "open" if _may_have_others(body) else "wrong"
             self.records.add("bodies", outcome, f"{start:#x} has {self._shown(missing)}, says {_shown(body.members)}")
+            for member in body.members:
+                if not self._is_one_function(member, certain):
+                    self.records.add("bodies", "wrong", f"{start:#x}: {member.name} is not {_shown_names(member)}")
 
     def calls(self) -> None:
         for return_address in distinct(self._tables.direct.call_site).tolist():
@@ -178,12 +181,24 @@ class _Judge:
         true_names = [key.partition(_STUB)[0] for key in self._originals.keys_at[original]]
         return any(is_same(name, true_names) for member in members for name in (member.name, *member.aliases))
 
+    def _is_one_function(self, member: Member, originals: Iterable[int]) -> bool:
+        """Whether no two names of a member are those of different functions."""
+        keys_at = self._originals.keys_at
+        names = (member.name, *member.aliases)
+        named = [{each for each in originals if is_same(name, keys_at[each])} for name in names]
+        found = [starts for starts in named if starts]
+        return len(found) < 2 or bool(set.intersection(*found))
+
     def _shown(self, originals: Iterable[int]) -> str:
         return " or ".join(self._originals.keys_at[each][0] for each in originals)
 
 
 def _may_have_others(body: Body) -> bool:
     return body.domain.bit_length() > len(body.members)
+
+
+def _shown_names(member: Member) -> str:
+    return " or ".join(member.aliases)
 
 
 def _shown(members: Iterable[Member]) -> str:
