@@ -11,7 +11,7 @@ from tests.truth.align import Alignment, Stack, align
 from tests.truth.builds import Build
 from tests.truth.callsites import call_sites_with_origin
 from tests.truth.folding import Folding, match_images
-from tests.truth.kinds import Kind, add_tables
+from tests.truth.kinds import LINKED_TWICE, Kind, add_tables
 from tests.truth.peers import PEERS
 from tests.truth.reached import Reached
 from tests.truth.record import AARCH64, NATIVE, Sampler, Sampling, build_sampler
@@ -71,7 +71,7 @@ def sample_both(build: Build, folded: Path, work: Path, cache: Path) -> tuple[Al
     """All runs of the program unfolded and `folded`, each sampled in three ways; how many bodies are merged."""
     machine = AARCH64 if build.is_aarch64 else NATIVE
     sampler = Sampler(build_sampler(cache, machine), machine)
-    folding = _match(build, folded)
+    folding = _match(build, folded, build.report.read_text())
     groups = folding.groups()
     breaks = [work / "unfolded.breaks", work / "folded.breaks"]
     with breaks[0].open("w") as unfolded_list, breaks[1].open("w") as folded_list:
@@ -127,7 +127,8 @@ def measure(
             result.pass_s = add_tables(command, build, evidence, passed)
             if _functions(passed) != _functions(build.folded):  # --emit-relocs moves things a little
                 stacks = sample_both(build, passed, work, cache)[0].stacks
-            folding = _match(build, passed)
+            # what the report says was folded is not what a link folds that keeps functions apart
+            folding = _match(build, passed, build.report.read_text() if evidence != LINKED_TWICE else "")
             result.records = judge_records(passed, folding)
             walks = walk(folding, WALKS)
             result.walks = score_answers(walks.items(), resolve(command, passed, walks, work)[0], None)
@@ -166,8 +167,8 @@ def disagreements(
     return sum(one != other for one, other in zip(chain(*answers[::step]), chain(*others), strict=True))
 
 
-def _match(build: Build, folded: Path) -> Folding:
-    return match_images(build.unfolded, folded, build.report.read_text(), build.folder)
+def _match(build: Build, folded: Path, report: str) -> Folding:
+    return match_images(build.unfolded, folded, report, build.folder)
 
 
 def _functions(image: Path) -> set[tuple[int, str]]:
