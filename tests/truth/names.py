@@ -19,6 +19,7 @@ _AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?)*::")
 # (int)&& std::forward<...>: what is before is the type of the result, a lambda's
 _AFTER_RESULT = re.compile(r"(?: const| volatile)*[*&]* (?=\w)(?!(?:const|volatile)\b)")
 _SUFFIX = re.compile(r"(?<=\d)(?:u|l|ul|ll|ull)\b")  # of a number, as a demangler writes it
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
 _LAMBDA = "::<lambda("
 _RETURNS = "decltype("  # begins the type of a result; the name follows
 _INTEGER = re.compile(r"\b(?P<size>short|long|long long)(?P<unsigned> unsigned)? int\b")  # as gcc writes it in DWARF
@@ -40,7 +41,7 @@ def plain_name(name: str) -> str:
 @cache
 def identifier(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a name, without scope and parameters, and its template arguments."""
-    text = plain_name(name).replace("(anonymous namespace)::", "").replace(_CALL, _CALL_WORD)
+    text = _ANONYMOUS.sub("", plain_name(name)).replace(_CALL, _CALL_WORD)
     text = _INTEGER.sub(lambda found: f"{'unsigned ' * bool(found['unsigned'])}{found['size']}", text)
     text = _SUFFIX.sub("", text)
     depth, begin, arguments_begin = 0, 0, 0
