@@ -173,7 +173,7 @@ def match(
     _add_reported(members, reported, count=drops_names and (knows_kept or not are_described))
     if nameless:
         assert identities is not None
-        _attach_nameless(identities, members, nameless, knows_kept)
+        _attach_nameless(identities, members, nameless, knows_kept, drops_names=drops_names)
     if knows_kept:
         _deduce_kept(members, kept_of_rows)
     return members
@@ -358,7 +358,9 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     return member.is_named(name) or any(may_be_one_function(known, name) for known in names)
 
 
-def _attach_nameless(identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool) -> None:
+def _attach_nameless(
+    identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool, *, drops_names: bool
+) -> None:
     """Give DIEs without linkage name to the symbols they belong to; others are members without linkage name."""
     bare = [member for member in members if not member.dies]
     is_local = [not group.external and identities.tells_linkage(group.dies[0]) for group in groups]
@@ -381,9 +383,16 @@ def _attach_nameless(identities: Identities, members: list[FoldMember], groups: 
                 if knows_kept:
                     bare[idx].kept = bool(bare[idx].kept) or groups[at].kept
             matched |= mine
-    open_choices = [left - matched for idx, left in choices.items() if not bare[idx].dies]
-    wanted = set[int]().union(*open_choices)
-    surplus = len(wanted) > sum(bool(left) for left in open_choices)
+    open_choices = {idx: left - matched for idx, left in choices.items() if not bare[idx].dies}
+    wanted = set[int]().union(*open_choices.values())
+    lacking = [idx for idx, left in open_choices.items() if left]
+    room = len(lacking)
+    if drops_names:
+        # only the kept section has its local symbols left: one function with a DIE, and aliases that gcc made, without
+        local = [idx for idx in lacking if bare[idx].local and bare[idx].symbols]
+        has_die = any(member.dies for member in members if member.local and member.symbols)
+        room -= max(len(local) - (not has_die), 0)
+    surplus = len(wanted) > room
     for at, group in enumerate(groups):
         if at in matched or (at in wanted and not surplus):
             continue

@@ -16,6 +16,7 @@ method hides another: where a thunk shares the body of a method of a base, this 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple, Self
@@ -40,6 +41,7 @@ _VTABLE = "_ZTV"
 _OFFSET_TO_TOP = np.uint64(16)  # it stands so many bytes before an address point
 _BASES_MAX = 1 << 20  # of all classes asked about
 _DIES_MAX = 1 << 8  # at one body: the classes of more are not read
+_NUMBER = re.compile(r"(?<!\w)\d+")  # a demangler may append its type: 3ul
 
 
 def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> frozenset[int]:
@@ -267,9 +269,15 @@ class _Owners:
         for die, owner in zip(dies, finder.identities.classes_of(dies), strict=True):
             if owner:
                 of_files.setdefault(self._files.of_die(die), set()).add(owner)
-        return {file: set(map(identifiers, owners)) for file, owners in of_files.items()}
+        return {file: {identifiers(owner) | _numbers(owner) for owner in owners} for file, owners in of_files.items()}
 
 
 @cache
 def _words_of_type(name: str) -> frozenset[str]:
-    return identifiers_of(demangle(f"_ZTI{name}"))
+    text = demangle(f"_ZTI{name}")
+    return identifiers_of(text) | _numbers(text)
+
+
+def _numbers(text: str) -> frozenset[str]:
+    """Return all numbers of a name, which tell apart instances of a template."""
+    return frozenset(_NUMBER.findall(text))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.dumps import classes
 from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, Toolchain, Workshop
 from tests.support.toolchain import run, tool
@@ -105,3 +106,40 @@ def test_gold_may_have_dropped_an_alias_with_the_function_that_has_its_section(w
     classes = json.loads(icf("dump", "--json", program.folded))["classes"]
     shared = [fold for fold in classes if len(fold["members"]) > 1]
     assert ["members-complete" in fold["flags"] for fold in shared] == [False]
+
+
+INSTANCES = {
+    "main.cpp": """
+        extern volatile int total;
+        int first(int n);
+        int second(int n);
+        namespace {
+          struct Base { virtual int body(int n) = 0; };
+          template <int N> struct Case : Base {
+            int body(int n) override { int sum = N / 2 ? second(n) : first(n); total += 1; return sum; }
+          };
+        }
+        Case<0> zero; Case<1> one; Case<2> two; Case<3> three;
+        Base *volatile cases[] = {&zero, &one, &two, &three};
+        int main() { for (Base *each : cases) total += each->body(total); return 0; }
+    """,
+    "other.cpp": """
+        #pragma GCC optimize("no-ipa-icf")
+        volatile int total;
+        int first(int n) { SAMPLE(); total = n; return n + 3; }
+        int second(int n) { SAMPLE(); total = n; return n + 3; }
+    """,
+}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_aliases_leave_room_for_one_description_alone(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(INSTANCES, flags=["-fipa-icf"])
+    first, second = (frozenset({f"_ZN12_GLOBAL__N_14CaseILi{n}EE4bodyEi" for n in pair}) for pair in ((0, 1), (2, 3)))
+    assert {first, second} < program.merged()
+    (body,) = [found for found in classes(program) if len(found["members"]) > 2]
+    names = [member["linkage_name"] for member in body["members"]]
+    assert set(names) in ({*first, "body"}, {*second, "body"}) and names.count("body") == 2
+    assert "members-complete" not in body["flags"]  # the other pair has a description, and an alias without
+    found = program.check_names()
+    assert [found[min(pair)] for pair in (first, second)] == [{"ambiguous"}, {"ambiguous"}]
