@@ -20,6 +20,7 @@ _AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?)*::")
 _AFTER_RESULT = re.compile(r"(?: const| volatile)*[*&]* (?=\w)(?!(?:const|volatile)\b)")
 _SUFFIX = re.compile(r"(?<=\d)(?:u|l|ul|ll|ull)\b")  # of a number, as a demangler writes it
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
+_CONST = re.compile(r"\bconst\b")
 _LAMBDA = "::<lambda("
 _RETURNS = "decltype("  # begins the type of a result; the name follows
 _INTEGER = re.compile(r"\b(?P<size>short|long|long long)(?P<unsigned> unsigned)? int\b")  # as gcc writes it in DWARF
@@ -120,6 +121,10 @@ def _are_leading(arguments: tuple[str, ...], every: tuple[str, ...]) -> bool:
 def _is_argument(written: str, full: str) -> bool:
     if written == full:
         return True
+    if "(" in written and _without_const(written) == _without_const(
+        full
+    ):  # f(const T *)::Local, where T const * is meant
+        return True
     if _LAMBDA in written:  # gcc's name of it says nothing but the parameters
         return "'lambda" in full and written.partition("(")[0] == full.partition("(")[0]
     head, _, rest = written.partition("<")
@@ -127,6 +132,10 @@ def _is_argument(written: str, full: str) -> bool:
     if not rest or head != full_head or rest.rpartition(">")[2] != full_rest.rpartition(">")[2]:
         return False
     return _are_leading(_parts(rest.rpartition(">")[0]), _parts(full_rest.rpartition(">")[0]))
+
+
+def _without_const(argument: str) -> str:
+    return _CONST.sub("", argument).replace(" ", "")
 
 
 def _parts(text: str) -> tuple[str, ...]:

@@ -62,6 +62,8 @@ def test_folds_are_read_from_the_linkers_report(linker: str) -> None:
         ("flat<std::vector<char> >", "_ZL4flatISt6vectorIiSaIiEEEvPT_", False),
         ("flat<std::vector<int>*>", "_ZL4flatISt6vectorIiSaIiEEEvPT_", False),
         ("flat<>", "_Z4flatIiEvv", True),
+        ("flat<const fold(const Foo*)::Local&>", "_Z4flatIRKZ4foldPK3FooE5LocalEvv", True),
+        ("flat<const fold(const Foo*)::Other&>", "_Z4flatIRKZ4foldPK3FooE5LocalEvv", False),
         ("flat<Foo<(<unnamed>::Bar)3> >", "_Z4flatI3FooILN12_GLOBAL__N_13BarE3EEEvv", True),
         ("flat<Foo<(<unnamed>::Bar)2> >", "_Z4flatI3FooILN12_GLOBAL__N_13BarE3EEEvv", False),
         ("flat<12, int>", "_Z4flatILm12EiEvv", True),
