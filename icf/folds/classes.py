@@ -235,6 +235,7 @@ class FoldFinder:
         found = match(
             self.identities, groups, named, others, self._knows_kept, plain, kept_of_rows,
             drops_names=self.image.linker.kept_symbols.may_lack_some, are_described=are_described,
+            of_kept=self._only_kept(named),
         )  # fmt: skip
         table.kept[rows_left] = kept_of_rows
         members = Members([*rows_left.tolist(), *found], table)
@@ -245,6 +246,13 @@ class FoldFinder:
             parts = self.functions.part[dwarf_rows]
             fragment = bool(len(parts)) and bool((parts > 0).all())
         return Fold(vaddr, self.bodies.end_of(vaddr), members, fragment, self._is_complete(vaddr))
+
+    def _only_kept(self, named: list[Named]) -> frozenset[int]:
+        """Return the symbols that a removed function would not have: gold drops those that were local in an object."""
+        if self.image.linker.kept_symbols is not KeptSymbols.GLOBAL:
+            return frozenset()
+        hidden = self.image.symbols.visibility
+        return frozenset(entry.row for entry in named if entry.local and not hidden[entry.row])
 
     @property
     def _knows_kept(self) -> bool:

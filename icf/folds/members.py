@@ -131,6 +131,7 @@ def match(
     *,
     drops_names: bool,
     are_described: bool,
+    of_kept: frozenset[int] = frozenset(),
 ) -> list[FoldMember]:
     """Return members from groups of DIEs, the symbols at the same body, and functions of other evidence (`reported`).
 
@@ -138,6 +139,7 @@ def match(
     are rows, which `reported` does not concern.
     `drops_names`: the linker drops symbols of folded functions, so that the symbol of a group may be missing.
     `are_described`: DIEs describe a function at the body.
+    `of_kept`: rows of symbols that only the kept section has, as the linker drops those of others.
     """
     members: list[FoldMember] = []
     nameless: list[Group] = []
@@ -173,7 +175,7 @@ def match(
     _add_reported(members, reported, count=drops_names and (knows_kept or not are_described))
     if nameless:
         assert identities is not None
-        _attach_nameless(identities, members, nameless, knows_kept, drops_names=drops_names)
+        _attach_nameless(identities, members, nameless, knows_kept, of_kept)
     if knows_kept:
         _deduce_kept(members, kept_of_rows)
     return members
@@ -359,7 +361,11 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
 
 
 def _attach_nameless(
-    identities: Identities, members: list[FoldMember], groups: list[Group], knows_kept: bool, *, drops_names: bool
+    identities: Identities,
+    members: list[FoldMember],
+    groups: list[Group],
+    knows_kept: bool,
+    symbols_of_kept: frozenset[int],
 ) -> None:
     """Give DIEs without linkage name to the symbols they belong to; others are members without linkage name."""
     bare = [member for member in members if not member.dies]
@@ -371,36 +377,45 @@ def _attach_nameless(
         lambda idx, at: bare[idx].local or not bare[idx].symbols or not is_local[at],
         identities.classes_of(group.dies[0] for group in groups),
     )
-    matched: set[int] = set()
-    counts = Counter(at for fitting in choices.values() for at in fitting)
-    for idx, fitting in choices.items():
-        mine = fitting if all(counts[at] == 1 for at in fitting) else set()
-        # several units describe one function with external linkage, and gold leads all of them to the one body
-        if len(mine) == 1 or (mine and not bare[idx].local and len({groups[at].name for at in mine}) == 1):
-            for at in sorted(mine):
-                bare[idx].dies = bare[idx].dies + groups[at].dies
-                bare[idx].roots |= groups[at].roots
-                if knows_kept:
-                    bare[idx].kept = bool(bare[idx].kept) or groups[at].kept
-            matched |= mine
-    open_choices = {idx: left - matched for idx, left in choices.items() if not bare[idx].dies}
+    # a section has one function with a DIE, and aliases that gcc made of it, without
+    of_kept = {idx for idx, member in enumerate(bare) if not symbols_of_kept.isdisjoint(member.symbols)}
+    room_of_kept = int(not any(member.dies and not symbols_of_kept.isdisjoint(member.symbols) for member in members))
+    found = _certain(choices, bare, groups)
+    if len(of_kept & found.keys()) > room_of_kept:
+        found = {idx: mine for idx, mine in found.items() if idx not in of_kept}
+    for idx, mine in found.items():
+        for at in sorted(mine):
+            bare[idx].dies = bare[idx].dies + groups[at].dies
+            bare[idx].roots |= groups[at].roots
+            if knows_kept:
+                bare[idx].kept = bool(bare[idx].kept) or groups[at].kept
+    matched = set[int]().union(*found.values())
+    open_choices = {idx: left - matched for idx, left in choices.items() if idx not in found and left - matched}
     wanted = set[int]().union(*open_choices.values())
-    lacking = [idx for idx, left in open_choices.items() if left]
-    room = len(lacking)
-    if drops_names:
-        # only the kept section has its local symbols left: one function with a DIE, and aliases that gcc made, without
-        local = [idx for idx in lacking if bare[idx].local and bare[idx].symbols]
-        has_die = any(member.dies for member in members if member.local and member.symbols)
-        room -= max(len(local) - (not has_die), 0)
-    surplus = len(wanted) > room
+    lacking = of_kept & open_choices.keys()
+    room = len(open_choices) - len(lacking)
+    if lacking and not of_kept & found.keys():
+        room += room_of_kept
     for at, group in enumerate(groups):
-        if at in matched or (at in wanted and not surplus):
+        if at in matched or (at in wanted and len(wanted) <= room):
             continue
         member = FoldMember(group.name, local=True, nameless=True, files=identities.files_of(group.dies))
         if at not in wanted:
             member.dies, member.roots = group.dies, group.roots
             member.kept = group.kept if knows_kept else None
         members.append(member)
+
+
+def _certain(choices: dict[int, set[int]], bare: list[FoldMember], groups: list[Group]) -> dict[int, set[int]]:
+    """Return the DIEs of those symbols that no other symbol can have."""
+    counts = Counter(at for fitting in choices.values() for at in fitting)
+    found = {}
+    for idx, fitting in choices.items():
+        mine = fitting if all(counts[at] == 1 for at in fitting) else set()
+        # several units describe one function with external linkage, and gold leads all of them to the one body
+        if len(mine) == 1 or (mine and not bare[idx].local and len({groups[at].name for at in mine}) == 1):
+            found[idx] = mine
+    return found
 
 
 def _deduce_kept(members: list[FoldMember], of_rows: I8) -> None:
