@@ -251,8 +251,8 @@ class FoldFinder:
         """Return the symbols that a removed function would not have: gold drops those that were local in an object."""
         if self.image.linker.kept_symbols is not KeptSymbols.GLOBAL:
             return frozenset()
-        hidden = self.image.symbols.visibility
-        return frozenset(entry.row for entry in named if entry.local and not hidden[entry.row])
+        visibility = self.image.symbols.visibility
+        return frozenset(entry.row for entry in named if entry.local and visibility[entry.row] == 0)
 
     @property
     def _knows_kept(self) -> bool:

@@ -10,11 +10,11 @@ belong together:
 * every identifier of the DIE's name, and of its class, occurs in the demangled symbol, but for those that gcc takes
   from the source: types of parameters (`<lambda(size_t)>`), the type of a conversion, characters.
 
-This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it. Of several
-DIEs that fit, instances of one template, the one whose arguments consist of exactly the same words is taken, if
-no other symbol has these (`f<const T>` is `f<T const>(T const*)`, and not `f<T>(T*)`). The converse would
-not hold: gold drops the symbols of folded local functions, and a DIE whose symbol is missing may fit
-another's.
+This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it, if it has one: of the
+aliases that gcc made of a function none has (see `members`). Of several DIEs that fit, instances of one template, the
+one whose arguments consist of exactly the same words is taken, if no other symbol has these (`f<const T>` is
+`f<T const>(T const*)`, and not `f<T>(T*)`). The converse would not hold: gold drops the symbols of folded local
+functions, and a DIE whose symbol is missing may fit another's.
 """
 
 from __future__ import annotations

@@ -98,42 +98,30 @@ IGNORES_ITS_OBJECT = """
     struct First { virtual int one() { return 1; } int a = 1; };
     struct Second { virtual int two() = 0; int b = 2; };
     namespace {
-      struct Both : First, Second { int two() override { SAMPLE(); total += 7; return total + 2; } };
+    %s
     }
     Both both;
     Second *volatile second = &both;
     int main() { int n = second->two(); total += n; return 0; }
 """
-
-
-@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
-def test_a_thunk_folded_with_its_own_method_leaves_the_body_open(workshop: Workshop) -> None:
-    program = workshop.build_with_tables(IGNORES_ITS_OBJECT, flags=["-fno-ipa-icf"])
-    assert program.check_names()[THUNK] == {"ambiguous"}
-
-
+ITS_OWN = "struct Both : First, Second { int two() override { SAMPLE(); total += 7; return total + 2; } };"
 OF_A_BASE = """
-    extern int total;
-    int total;
-    struct First { virtual int one() { return 1; } int a = 1; };
-    struct Second { virtual int two() = 0; int b = 2; };
-    namespace {
-      struct Mid : First, Second {
-        virtual int three() = 0;  // so that no object has the vtable of this class
-        int two() override { SAMPLE(); total += 7; return total + 2; }
-      };
-      struct Both : Mid { int three() override { return total + 9; } };
-    }
-    Both both;
-    Second *volatile second = &both;
-    int main() { int n = second->two(); total += n; return 0; }
+    struct Mid : First, Second {
+      virtual int three() = 0;  // so that no object has the vtable of this class
+      int two() override { SAMPLE(); total += 7; return total + 2; }
+    };
+    struct Both : Mid { int three() override { return total + 9; } };
 """
 
 
+@pytest.mark.parametrize(
+    ("classes", "thunk"),
+    [(ITS_OWN, THUNK), (OF_A_BASE, THUNK.replace("4Both", "3Mid"))],
+    ids=["its own", "of a base"],
+)
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
-def test_a_thunk_of_a_base_folded_with_the_method_leaves_the_body_open(workshop: Workshop) -> None:
-    program = workshop.build_with_tables(OF_A_BASE, flags=["-fno-ipa-icf"])
-    thunk = "_ZThn16_N12_GLOBAL__N_13Mid3twoEv"
+def test_a_thunk_folded_with_the_method_leaves_the_body_open(workshop: Workshop, classes: str, thunk: str) -> None:
+    program = workshop.build_with_tables(IGNORES_ITS_OBJECT % classes, flags=["-fno-ipa-icf"])
     assert program.check_names()[thunk] == {"ambiguous"}
 
 
@@ -152,7 +140,11 @@ TWINS = """
 """
 
 
-@pytest.mark.parametrize("limit, source", [("_BASES_MAX", LOCAL_CLASSES), ("_DIES_MAX", TWINS)], ids=["bases", "DIEs"])
+@pytest.mark.parametrize(
+    "limit, source",
+    [("_BASES_MAX", LOCAL_CLASSES), ("LEVELS_MAX", LOCAL_CLASSES), ("_DIES_MAX", TWINS)],
+    ids=["bases", "levels", "DIEs"],
+)
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
 def test_bodies_with_too_many_classes_to_read_are_open(
     workshop: Workshop, limit: str, source: str, monkeypatch: pytest.MonkeyPatch

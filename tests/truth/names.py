@@ -18,12 +18,16 @@ _CALL, _CALL_WORD = "operator()", "operator__call"  # not a parenthesis of param
 _AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?)*::")
 # (int)&& std::forward<...>: what is before is the type of the result, a lambda's
 _AFTER_RESULT = re.compile(r"(?: const| volatile)*[*&]* (?=\w)(?!(?:const|volatile)\b)")
-_SUFFIX = re.compile(r"(?<=\d)(?:u|l|ul|ll|ull)\b")  # of a number, as a demangler writes it
-_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::")
+# what gcc in DWARF and demanglers write in two ways
+_SPELLINGS = (
+    (re.compile(r"\(anonymous namespace\)::|<unnamed>::"), ""),
+    (re.compile(r"\b(short|long long|long) unsigned int\b"), r"unsigned \1"),
+    (re.compile(r"\b(short|long long|long) int\b"), r"\1"),
+    (re.compile(r"(?<=\d)(?:u|l|ul|ll|ull)\b"), ""),  # 3ul
+)
 _CONST = re.compile(r"\bconst\b")
 _LAMBDA = "::<lambda("
 _RETURNS = "decltype("  # begins the type of a result; the name follows
-_INTEGER = re.compile(r"\b(?P<size>short|long|long long)(?P<unsigned> unsigned)? int\b")  # as gcc writes it in DWARF
 _DEMANGLED_CLONE = re.compile(r"(?: \(\.[^()]*\))+$")  # f() (.constprop.0)
 _BETWEEN_BRACKETS = re.compile(r"(?<=>) (?=>)")
 _ARGUMENTS = re.compile(r"<[^<>]*>")
@@ -42,9 +46,9 @@ def plain_name(name: str) -> str:
 @cache
 def identifier(name: str) -> tuple[str, tuple[str, ...]]:
     """The last part of a name, without scope and parameters, and its template arguments."""
-    text = _ANONYMOUS.sub("", plain_name(name)).replace(_CALL, _CALL_WORD)
-    text = _INTEGER.sub(lambda found: f"{'unsigned ' * bool(found['unsigned'])}{found['size']}", text)
-    text = _SUFFIX.sub("", text)
+    text = plain_name(name).replace(_CALL, _CALL_WORD)
+    for spelled, alike in _SPELLINGS:
+        text = spelled.sub(alike, text)
     depth, begin, arguments_begin = 0, 0, 0
     arguments: tuple[str, ...] = ()
     end = len(text)
@@ -121,9 +125,8 @@ def _are_leading(arguments: tuple[str, ...], every: tuple[str, ...]) -> bool:
 def _is_argument(written: str, full: str) -> bool:
     if written == full:
         return True
-    if "(" in written and _without_const(written) == _without_const(
-        full
-    ):  # f(const T *)::Local, where T const * is meant
+    # f(const T *)::Local, which a demangler writes f(T const *)::Local
+    if "(" in written and _without_const(written) == _without_const(full):
         return True
     if _LAMBDA in written:  # gcc's name of it says nothing but the parameters
         return "'lambda" in full and written.partition("(")[0] == full.partition("(")[0]

@@ -21,7 +21,7 @@ functions share a body (`tests.truth.folding`). So each of these is
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -97,9 +97,11 @@ class _Judge:
             missing = [each for each in certain if not self._is_one_of(each, body.members)]
             outcome = "right" if not missing else "open" if _may_have_others(body) else "wrong"
             self.records.add("bodies", outcome, f"{start:#x} has {self._shown(missing)}, says {_shown(body.members)}")
+            true_names = list(map(self._names_of, certain))
             for member in body.members:
-                if not self._is_one_function(member, certain):
-                    self.records.add("bodies", "wrong", f"{start:#x}: {member.name} is not {_shown_names(member)}")
+                if not is_one_function((member.name, *member.aliases), true_names):
+                    said = " or ".join(member.aliases)
+                    self.records.add("bodies", "wrong", f"{start:#x}: {member.name} is not {said}")
 
     def calls(self) -> None:
         for return_address in distinct(self._tables.direct.call_site).tolist():
@@ -178,27 +180,25 @@ class _Judge:
         return self._originals_of[key]
 
     def _is_one_of(self, original: int, members: Iterable[Member]) -> bool:
-        true_names = [key.partition(_STUB)[0] for key in self._originals.keys_at[original]]
+        true_names = self._names_of(original)
         return any(is_same(name, true_names) for member in members for name in (member.name, *member.aliases))
 
-    def _is_one_function(self, member: Member, originals: Iterable[int]) -> bool:
-        """Whether no two names of a member are those of different functions."""
-        keys_at = self._originals.keys_at
-        names = (member.name, *member.aliases)
-        named = [{each for each in originals if is_same(name, keys_at[each])} for name in names]
-        found = [starts for starts in named if starts]
-        return len(found) < 2 or bool(set.intersection(*found))
+    def _names_of(self, original: int) -> list[str]:
+        return [key.partition(_STUB)[0] for key in self._originals.keys_at[original]]
 
     def _shown(self, originals: Iterable[int]) -> str:
         return " or ".join(self._originals.keys_at[each][0] for each in originals)
 
 
+def is_one_function(names: Iterable[str], functions: Sequence[Sequence[str]]) -> bool:
+    """Whether no two of the names are those of different functions, whose own names are given."""
+    named = [{row for row, own in enumerate(functions) if is_same(name, own)} for name in names]
+    found = [rows for rows in named if rows]
+    return len(found) < 2 or bool(set.intersection(*found))
+
+
 def _may_have_others(body: Body) -> bool:
     return body.domain.bit_length() > len(body.members)
-
-
-def _shown_names(member: Member) -> str:
-    return " or ".join(member.aliases)
 
 
 def _shown(members: Iterable[Member]) -> str:

@@ -31,7 +31,7 @@ from tests.truth.programs import (
 )
 from tests.truth.reached import DIRECT, POINTER, TAIL_VIRTUAL, VIRTUAL
 from tests.truth.record import Sampler, Sampling, build_sampler
-from tests.truth.records import KINDS, judge_records
+from tests.truth.records import KINDS, is_one_function, judge_records
 
 REPORTS = {
     "gold": "ld.gold: ICF folding section '.text.b' in file 'x.o' into '.text.a' in file 'lib y.a(y.o)'\n",
@@ -182,11 +182,27 @@ def test_the_tables_say_what_the_code_without_folding_does(
     wrong = judge_records(passed, folding).counts
     assert all(wrong[kind]["wrong"] for kind in ("calls", "tail calls", "slots")), wrong
 
-    body, (first, *_) = folding.groups()[0]
+    folding.originals.relocations = b"".join(struct.pack("<QQq", place, 8, start) for place, start in enumerate(names))
+    pointers = judge_records(passed, folding).counts["pointers"]
+    assert pointers["wrong"] and not pointers["right"], pointers
+
+    _, (first, *_) = folding.groups()[0]
     names[first] = ["_Z5othersv"]
     assert judge_records(passed, folding).counts["bodies"]["wrong"] == 1
-    folding.originals.relocations = struct.pack("<QQq", 8, 8, first)
-    assert f"{body:#x}" in str(judge_records(passed, folding).findings)
+
+
+@pytest.mark.parametrize(
+    ("names", "functions", "expected"),
+    [
+        (["_ZN3MD23getEv", "_ZN3MD53getEv"], [["_ZN3MD23getEv"], ["_ZN3MD53getEv"]], False),
+        (["_ZN3FooC1Ev", "_ZN3FooC2Ev"], [["_ZN3FooC1Ev"], ["_ZN3FooC2Ev"]], True),
+        (["f", "g"], [["f", "g"], ["h"]], True),  # an alias that a compiler made
+        (["f", "h"], [["f", "g"], ["h"]], False),
+        (["f", "unknown"], [["f"], ["h"]], True),
+    ],
+)
+def test_a_member_is_one_function(names: list[str], functions: list[list[str]], expected: bool) -> None:
+    assert is_one_function(names, functions) is expected
 
 
 NAMESAKES = [
