@@ -79,15 +79,16 @@ def test_the_pdb_is_found_in_a_symbol_server_tree(tmp_path: Path) -> None:
     path = link_windows(linked, compile_windows(SHOP), name="moved")
     with PeImage.open(str(path)) as image:
         digits = guid_digits(image.build_id[:16])
-    for spelled in (digits, digits.lower()):
-        place = tmp_path / spelled[:9] / "moved.pdb" / f"{spelled}1" / "moved.pdb"
+    trees = {"upper": f"{digits}1", "lower": f"{digits.lower()}1"}
+    for tree, key in trees.items():
+        place = tmp_path / tree / "moved.pdb" / key / "moved.pdb"
         place.parent.mkdir(parents=True)
         shutil.copy(path.with_suffix(".pdb"), place)
     path.with_suffix(".pdb").unlink()
-    for spelled in (digits, digits.lower()):
+    for tree, key in trees.items():
         with PeImage.open(str(path)) as image:
-            attach_pdb(image, None, (str(tmp_path / spelled[:9]),))
-            assert image.pdb is not None and f"{spelled}1" in image.pdb.path
+            attach_pdb(image, None, (str(tmp_path / tree),))
+            assert image.pdb is not None and image.pdb.path == str(tmp_path / tree / "moved.pdb" / key / "moved.pdb")
 
 
 def test_a_pdb_of_another_link_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
