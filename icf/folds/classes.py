@@ -29,9 +29,10 @@ from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.folds.body_members import NO_ROWS, Members, PlainRows
 from icf.folds.functions import Bodies
+from icf.folds.groups import Group, group_dies
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
-from icf.folds.members import Group, Named, ReportedFunction, group_dies, match
+from icf.folds.members import Named, ReportedFunction, match
 from icf.folds.original import lost_addresses
 from icf.folds.plain import Plain, find_alone, find_plain
 from icf.folds.reported import Reported

@@ -5,24 +5,20 @@
     groups of DIEs      {Cat::Cat: 2 DIEs}  {moo_}
     members             {Cat::Cat: C1, C2}  {moo_}
 
-DIEs are grouped into source functions first: a function with external linkage is one function however many
-units describe it; a local one is one for each declaration. Then symbols are matched to groups by linkage
-name. A symbol without a group is a variant of a member, or else a member without debug information. Doubt
-makes more members, never fewer: a superfluous candidate makes an answer ambiguous, a missing one would make it
-wrong.
+DIEs are grouped into source functions first (`icf.folds.groups`). Then symbols are matched to groups by linkage name,
+and to groups without one by what their names say (`icf.folds.attaching`). A symbol without a group is a variant of a
+member, or else a member without debug information. Doubt makes more members, never fewer: a superfluous candidate
+makes an answer ambiguous, a missing one would make it wrong.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from icf.aliases import (
-    base_name,
     is_abstract,
     is_clone,
     is_of_one_unit,
@@ -33,10 +29,11 @@ from icf.aliases import (
 )
 from icf.columns import I8
 from icf.demangle import demangle
+from icf.folds.attaching import attach
 from icf.folds.body_members import KEPT, UNKNOWN
+from icf.folds.groups import Group
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
-from icf.folds.nameless import assign
 
 _NO_ROWS = np.empty(0, np.int8)
 
@@ -55,69 +52,6 @@ class ReportedFunction(NamedTuple):
 
     name: str
     file: str = ""  # source file of a local function, where known
-
-
-@dataclass(slots=True)
-class Group:
-    """The DIEs at one body that are one source function."""
-
-    linkage: str
-    name: str
-    external: bool
-    dies: list[int] = field(default_factory=list)
-    roots: set[int] = field(default_factory=set)
-    kept: bool = False  # an address of it stands in the image as it was linked
-    from_abstract: bool = False
-
-    @property
-    def may_be_clone(self) -> bool:
-        """Return whether its symbol may be foo.isra.0 where DWARF has foo: gcc makes clones, clang does not.
-
-        gcc writes no linkage name for local functions, so a local one with a linkage name is clang's.
-        """
-        return self.from_abstract and (self.external or not self.linkage.startswith("_Z"))
-
-
-def group_dies(identities: Identities, dies: list[int], lost: frozenset[int], global_names: set[str]) -> list[Group]:
-    """Group the DIEs at one body; `lost` are those whose address was a tombstone."""
-    groups: dict[tuple[object, ...], Group] = {}
-    for die, described in zip(dies, identities.of(dies), strict=True):
-        linkage, name, external, root, line, from_abstract = described
-        external |= (linkage or name) in global_names
-        if external and (linkage or name in global_names):
-            key: tuple[object, ...] = (linkage or name,)
-        elif linkage:
-            key = (linkage, root)
-        else:
-            key = (name, root, line)
-        group = groups.setdefault(key, Group(linkage, name, external))
-        group.dies.append(die)
-        group.roots.update((die, root))
-        group.kept |= die not in lost
-        group.from_abstract |= from_abstract
-    return _unite_variants(list(groups.values()))
-
-
-def _unite_variants(groups: list[Group]) -> list[Group]:
-    """Join what clang describes by two DIEs: C1 and C2 of one constructor are one source function."""
-    united: list[Group] = []
-    by_kin: dict[str, list[Group]] = {}
-    for group in groups:
-        relatives = by_kin.setdefault(kin(group.linkage), []) if group.linkage and group.external else []
-        for other in relatives:
-            if _same_code(group.linkage, other.linkage):
-                other.dies += group.dies
-                other.roots |= group.roots
-                other.kept |= group.kept
-                break
-        else:
-            united.append(group)
-            relatives.append(group)
-    return united
-
-
-def _same_code(linkage: str, other: str) -> bool:
-    return same_function(linkage, other) and is_abstract(linkage) == is_abstract(other)
 
 
 def match(
@@ -148,7 +82,7 @@ def match(
     numbered = _Numbered(groups, rest)
     for group in sorted(groups, key=lambda group: not is_abstract(group.linkage)):  # clones first: fewer names fit them
         assert identities is not None
-        mine = [entry for entry in rest.kin_of(group.linkage or group.name) if _names(group, entry.name)]
+        mine = [entry for entry in rest.kin_of(group.linkage or group.name) if group.has_symbol(entry.name)]
         if not mine and has_symbols and (not group.linkage or is_abstract(group.linkage)):
             nameless.append(group)
             continue
@@ -175,7 +109,7 @@ def match(
     _add_reported(members, reported, count=drops_names and (knows_kept or not are_described))
     if nameless:
         assert identities is not None
-        _attach_nameless(identities, members, nameless, knows_kept, of_kept)
+        attach(identities, members, nameless, of_kept, knows_kept=knows_kept)
     if knows_kept:
         _deduce_kept(members, kept_of_rows)
     return members
@@ -185,7 +119,7 @@ def _unsymbolized(group: Group, reported: list[ReportedFunction], is_lost: bool)
     """Return the member for DIEs without a symbol; `is_lost`: they had one, which the linker dropped."""
     name = group.linkage or group.name
     if is_lost and group.may_be_clone:
-        known = sorted({symbol for symbol, _ in reported if _names(group, symbol)})
+        known = sorted({symbol for symbol, _ in reported if group.has_symbol(symbol)})
         if len(known) != 1:  # the function is known, its symbol is not
             return FoldMember(demangle(name), local=True, nameless=True)
         name = known[0]
@@ -200,17 +134,6 @@ def _member(entries: list[Named]) -> FoldMember:
         local=entries[0].local,
         files=frozenset(entry.file for entry in entries if entry.file),
     )
-
-
-def _names(group: Group, symbol: str) -> bool:
-    """Return whether a symbol is one of the group's function."""
-    name = group.linkage or group.name
-    if symbol == name:
-        return True
-    base = base_name(symbol)
-    if base == name:
-        return True
-    return bool(group.linkage) and same_function(base, name) and is_clone(symbol) == is_abstract(name)
 
 
 def _by_function(entries: list[Named]) -> dict[str, list[Named]]:
@@ -358,64 +281,6 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
         return False
     names = (member.name, *member.aliases)
     return member.is_named(name) or any(may_be_one_function(known, name) for known in names)
-
-
-def _attach_nameless(
-    identities: Identities,
-    members: list[FoldMember],
-    groups: list[Group],
-    knows_kept: bool,
-    symbols_of_kept: frozenset[int],
-) -> None:
-    """Give DIEs without linkage name to the symbols they belong to; others are members without linkage name."""
-    bare = [member for member in members if not member.dies]
-    is_local = [not group.external and identities.tells_linkage(group.dies[0]) for group in groups]
-    described = [(group.name, identities.files_of(group.dies)) for group in groups]
-    choices = assign(
-        described,
-        [(member.name, min(member.files, default="")) for member in bare],
-        lambda idx, at: bare[idx].local or not bare[idx].symbols or not is_local[at],
-        identities.classes_of(group.dies[0] for group in groups),
-    )
-    # a section has one function with a DIE, and aliases that gcc made of it, without
-    of_kept = {idx for idx, member in enumerate(bare) if not symbols_of_kept.isdisjoint(member.symbols)}
-    room_of_kept = int(not any(member.dies and not symbols_of_kept.isdisjoint(member.symbols) for member in members))
-    found = _certain(choices, bare, groups)
-    if len(of_kept & found.keys()) > room_of_kept:
-        found = {idx: mine for idx, mine in found.items() if idx not in of_kept}
-    for idx, mine in found.items():
-        for at in sorted(mine):
-            bare[idx].dies = bare[idx].dies + groups[at].dies
-            bare[idx].roots |= groups[at].roots
-            if knows_kept:
-                bare[idx].kept = bool(bare[idx].kept) or groups[at].kept
-    matched = set[int]().union(*found.values())
-    open_choices = {idx: left - matched for idx, left in choices.items() if idx not in found and left - matched}
-    wanted = set[int]().union(*open_choices.values())
-    lacking = of_kept & open_choices.keys()
-    room = len(open_choices) - len(lacking)
-    if lacking and not of_kept & found.keys():
-        room += room_of_kept
-    for at, group in enumerate(groups):
-        if at in matched or (at in wanted and len(wanted) <= room):
-            continue
-        member = FoldMember(group.name, local=True, nameless=True, files=identities.files_of(group.dies))
-        if at not in wanted:
-            member.dies, member.roots = group.dies, group.roots
-            member.kept = group.kept if knows_kept else None
-        members.append(member)
-
-
-def _certain(choices: dict[int, set[int]], bare: list[FoldMember], groups: list[Group]) -> dict[int, set[int]]:
-    """Return the DIEs of those symbols that no other symbol can have."""
-    counts = Counter(at for fitting in choices.values() for at in fitting)
-    found = {}
-    for idx, fitting in choices.items():
-        mine = fitting if all(counts[at] == 1 for at in fitting) else set()
-        # several units describe one function with external linkage, and gold leads all of them to the one body
-        if len(mine) == 1 or (mine and not bare[idx].local and len({groups[at].name for at in mine}) == 1):
-            found[idx] = mine
-    return found
 
 
 def _deduce_kept(members: list[FoldMember], of_rows: I8) -> None:

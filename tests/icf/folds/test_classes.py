@@ -13,8 +13,9 @@ from icf.aliases import base_name
 from icf.elf.image import Image
 from icf.folds.body_members import PlainRows
 from icf.folds.classes import Fold, stay_rows
+from icf.folds.groups import Group
 from icf.folds.member import FoldMember
-from icf.folds.members import Group, ReportedFunction
+from icf.folds.members import ReportedFunction
 from icf.folds.report import FoldedSections, parse_icf_report
 from linkpass.linked import Linked
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain
