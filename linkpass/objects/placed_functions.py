@@ -48,8 +48,9 @@ def find_reported(
         placed = place_functions(image, objects)
         if not placed.unknown:
             return Reported(placed.functions, given=True)
-        lack = f"{len(placed.unknown)} parts of it are in none of the objects, such as {placed.unknown[0]}"
-        hint = "give all objects and archives of the link"
+        more = f" and {len(placed.unknown) - 1} more" if len(placed.unknown) > 1 else ""
+        lack = f"the objects do not have all of it (not found: {placed.unknown[0]}{more})"
+        hint = "give all objects and archives of the link, those of the compiler (libgcc.a) too"
     if report is None and image.linker.kept_symbols is KeptSymbols.SOME:
         raise IcfError(
             f"{image.path}: mold leaves no trace of many functions that it folds, and {lack}",
