@@ -12,6 +12,7 @@ What a kind of input needs is imported for it: a few stacks take longer to impor
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
 
 _EXIT_USAGE = 2
 LOG = "log"
-_NOT_LOG = ("out", "explain", "second_reader", "no_vptr")
+_NOT_LOG = ("out", "explain", "second_reader", "no_vptr", "max_candidates")
 _ONLY_PCS = ("modules", "pid", "explain", "second_reader")
 _COLUMNS = ("parquet", STACKS)
+_LISTING = ("text", "json")  # formats that list the functions that a frame can be
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -86,6 +88,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=Ambiguous.JOINED.value,
         help="how a format with one name for each frame shows one that can be several functions: all of them, joined by"
         " ` | ` (joined); the first, which may be wrong; the same for every frame of the body (body)",
+    )
+    parser.add_argument(
+        "--max-candidates",
+        metavar="N",
+        type=_natural,
+        help="of a frame that can be several functions, list N in text and JSON, and how many more there are (text: 16;"
+        " json: all)",
     )
     parser.add_argument(
         "--addresses",
@@ -149,6 +158,12 @@ def run(args: Namespace) -> int:
     return 0 if is_any_known else 1
 
 
+def _natural(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ArgumentTypeError(f"{text}: is not a number from 0")
+    return int(text)
+
+
 def _format_of(args: Namespace, source: Source) -> str:
     try:
         return recognize(source)
@@ -189,6 +204,8 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
         source.places = _given_places(args, source)
     recording = recording_of(source.lines(), source.path, args.exe) if name == PCS else reader_of(name).read(source)
     out_format = args.out or default_format(recording)
+    if args.max_candidates is not None and out_format not in _LISTING:
+        raise IcfError(f"--max-candidates is for --out {' and '.join(_LISTING)}, not for {out_format}")
     if out_format in BINARY and args.output is None and sys.stdout.isatty():
         raise IcfError(f"{out_format} is not for a terminal", hint="-o FILE, or --out text")
     if out_format == STACKS:

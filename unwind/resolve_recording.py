@@ -24,7 +24,8 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
     Raises `IcfError` for a recording that breaks a rule of its format; what was read before is written.
     """
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
-    writer = open_writer(out_format, recording, Namer(Ambiguous(args.ambiguous), with_lines=not args.no_lines))
+    namer = Namer(Ambiguous(args.ambiguous), with_lines=not args.no_lines, max_candidates=args.max_candidates)
+    writer = open_writer(out_format, recording, namer)
     with ExitStack() as opened:
         losses, with_lines = losses_of(args, recording.losses), not args.no_lines
         resolver = RecordedResolver(search, source.images, losses=losses, with_lines=with_lines)

@@ -115,5 +115,8 @@ def _explainer(resolver: Resolver | LiveResolver) -> Callable[[Stack, Answers], 
 
 def _writer(args: Namespace) -> _Write:
     if args.out == "json":
-        return JsonWriter(with_modules=args.exe is None, with_lines=not args.no_lines).line
-    return TextWriter(with_lines=not args.no_lines).block
+        with_modules = args.exe is None
+        return JsonWriter(
+            with_modules=with_modules, with_lines=not args.no_lines, max_candidates=args.max_candidates
+        ).line
+    return TextWriter(with_lines=not args.no_lines, max_candidates=args.max_candidates).block

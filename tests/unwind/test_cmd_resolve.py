@@ -143,7 +143,31 @@ def test_a_log_keeps_its_form(shop: Path, capfdbinary: pytest.CaptureFixture[byt
     assert b"every frame of every stack is unknown" in captured.err
 
 
-@pytest.mark.parametrize("option", [["--out", "json"], ["--explain"], ["--second-reader"], ["--no-vptr"]])
+def test_lists_of_candidates_are_cut(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    address = FIRST["stack"].split()[1]  # in a body of several functions; nothing says which
+    Path("s.txt").write_text(f"{address}!\n")
+    Path("c.folded").write_text(f"shop+{address} 1\n")
+    cut = ["--max-candidates", "1"]
+    for stacks in (["-e", "shop", "s.txt"], ["c.folded"]):
+        assert main(["resolve", *stacks, "--out", "json"]) == 0
+        (whole,) = json.loads(capsys.readouterr().out)["frames"]
+        assert main(["resolve", *stacks, "--out", "json", *cut]) == 0
+        (frame,) = json.loads(capsys.readouterr().out)["frames"]
+        count = len(whole["candidates"])
+        assert count > 1 and "more_candidates" not in whole
+        assert frame["candidates"] == whole["candidates"][:1] and frame["more_candidates"] == count - 1
+        assert main(["resolve", *stacks, "--out", "text", *cut]) == 0
+        assert f"\n        and {count - 1} more\n" in capsys.readouterr().out
+    assert main(["resolve", "c.folded", "--out", "pprof", "-o", "p", *cut]) == 1
+    assert capsys.readouterr().err == "icf: error: --max-candidates is for --out text and json, not for pprof\n"
+    with pytest.raises(SystemExit):
+        main(["resolve", "c.folded", "--max-candidates", "few"])
+    assert "--max-candidates: few: is not a number from 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option", [["--out", "json"], ["--explain"], ["--second-reader"], ["--no-vptr"], ["--max-candidates", "1"]]
+)
 def test_options_that_are_not_for_logs(shop: Path, option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("crash.log").write_text(report())
     assert main(["resolve", "--format", "log", "crash.log", *option]) == 1

@@ -5,7 +5,8 @@
      "weight":1}
 
 `name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
-names still possible otherwise, and `candidate_names` the same functions demangled, in the same order. `file`, `line`
+names still possible otherwise, and `candidate_names` the same functions demangled, in the same order; where
+`--max-candidates` has left some out, `more_candidates` is how many. `file`, `line`
 and `column` are a place in that very function, and null where they are not certain; `inlines` are the functions inlined
 there, innermost first, with `name`, `linkage_name`, `file`, `line` and `column` of their own. `address` is null for a
 frame outside of the image. `aliases`, where there are some, are further symbols of the function that `name` says. With
@@ -32,9 +33,10 @@ from unwind.resolve.answer import Facts
 from unwind.resolve.resolved import Resolved
 from unwind.samples.recording import Recording, Value
 from unwind.symbolize.answer import Answer
+from unwind.writers.kept import KeptTexts
 from unwind.writers.named import Namer
 
-_KEPT_FRAMES = 1 << 18
+_KEPT_BYTES = 1 << 28  # of frames: one that can be thousands of functions has a text of 200 KB
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 _NO_FRAME = Frame("", "", 0, 0, False)
 
@@ -42,16 +44,28 @@ _NO_FRAME = Frame("", "", 0, 0, False)
 def open_writer(recording: Recording, namer: Namer) -> JsonWriter:
     """Return the writer of the samples of a recording."""
     values = [f"{each.name}/{each.unit}" for each in recording.values if recording.values != (Value(),)]
-    return JsonWriter(with_modules=True, with_lines=namer.with_lines, values=values)
+    return JsonWriter(
+        with_modules=True, with_lines=namer.with_lines, values=values, max_candidates=namer.max_candidates
+    )
 
 
 class JsonWriter:
-    """Turns answers into lines; without `with_lines` it leaves out files, lines and inlined functions."""
+    """Turns answers into lines; without `with_lines` it leaves out files, lines and inlined functions.
 
-    def __init__(self, *, with_modules: bool = False, with_lines: bool = True, values: Sequence[str] = ()) -> None:
-        self._with_modules, self._with_lines = with_modules, with_lines
+    Of the functions that a frame can be it lists the first `max_candidates`, or all.
+    """
+
+    def __init__(
+        self,
+        *,
+        with_modules: bool = False,
+        with_lines: bool = True,
+        values: Sequence[str] = (),
+        max_candidates: int | None = None,
+    ) -> None:
+        self._with_modules, self._with_lines, self._max_candidates = with_modules, with_lines, max_candidates
         self._values = values  # what the weights of samples count
-        self._frames: dict[Answer, str] = {}
+        self._frames = KeptTexts[Answer, str](_KEPT_BYTES)
 
     def write(self, resolved: Resolved) -> bytes:
         """Return the object of a sample."""
@@ -82,12 +96,7 @@ class JsonWriter:
         try:
             frames = ",".join([known[answer] for answer in answers])
         except KeyError:
-            if len(known) > _KEPT_FRAMES:
-                known.clear()
-            for answer in answers:
-                if answer not in known:
-                    known[answer] = self._frame(answer)
-            frames = ",".join([known[answer] for answer in answers])
+            frames = ",".join([known.get(answer) or known.keep(answer, self._frame(answer)) for answer in answers])
         return f'{{"frames":[{frames}],"weight":{weight}}}\n'
 
     def _frame(self, answer: Answer, facts: Iterator[list[str]] | None = None) -> str:
@@ -96,13 +105,14 @@ class JsonWriter:
     def _object(self, answer: Answer, facts: Iterator[list[str]] | None) -> dict[str, object]:
         """Return a frame; remove from `facts` those of itself and of the frames that tail calls left out above it."""
         *inlined, own = answer.frames if self._with_lines and answer.is_named else (_NO_FRAME,)
+        listed = answer.linkage_names[: self._max_candidates]
         frame: dict[str, object] = {
             "address": None if answer.address is None else f"{answer.address:#x}",
             "verdict": answer.verdict.value,
             "name": answer.name,
             "linkage_name": answer.linkage_name,
-            "candidates": answer.linkage_names,
-            "candidate_names": [demangle(name) for name in answer.linkage_names],
+            "candidates": listed,
+            "candidate_names": [demangle(name) for name in listed],
             **_place(own),
             "inlines": [
                 {"name": demangle(each.linkage_name), "linkage_name": each.linkage_name, **_place(each)}
@@ -111,6 +121,8 @@ class JsonWriter:
             "evidence": answer.evidence,
             "reason": None,
         }
+        if len(listed) < len(answer.linkage_names):
+            frame["more_candidates"] = len(answer.linkage_names) - len(listed)
         if answer.reason is not None:
             frame["reason"], frame["reason_text"] = answer.reason.code.value, str(answer.reason)
             if answer.reason.address is not None:

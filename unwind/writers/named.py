@@ -54,10 +54,15 @@ class NamedFrame(NamedTuple):
 
 
 class Namer:
-    """Names the frames of samples, each pair of a recorded frame and its answer once."""
+    """Names the frames of samples, each pair of a recorded frame and its answer once.
 
-    def __init__(self, ambiguous: Ambiguous = Ambiguous.JOINED, *, with_lines: bool = True) -> None:
-        self._ambiguous, self.with_lines = ambiguous, with_lines
+    `max_candidates` is for formats that list the functions that a frame can be; None: as the format has it.
+    """
+
+    def __init__(
+        self, ambiguous: Ambiguous = Ambiguous.JOINED, *, with_lines: bool = True, max_candidates: int | None = None
+    ) -> None:
+        self._ambiguous, self.with_lines, self.max_candidates = ambiguous, with_lines, max_candidates
         self._known: dict[tuple[RecordedFrame, Answer], tuple[NamedFrame, ...]] = {}
 
     def stack(self, resolved: Resolved) -> list[NamedFrame]:

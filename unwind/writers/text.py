@@ -32,7 +32,7 @@ from icf.model import Verdict
 from icf.printable import printable
 from unwind.program.frame import Frame
 from unwind.resolve.answer import Facts
-from unwind.resolve.resolved import AnsweredSums, Resolved
+from unwind.resolve.resolved import AnsweredSums, Resolved, StackAnswers
 from unwind.samples.recording import Recording
 from unwind.symbolize.answer import Answer
 from unwind.writers.kept import KeptTexts
@@ -46,17 +46,21 @@ _KEPT_FRAMES = 1 << 18
 
 def open_writer(recording: Recording, namer: Namer) -> TextWriter:
     """Return the writer of the samples of a recording."""
-    return TextWriter(with_lines=namer.with_lines)
+    return TextWriter(with_lines=namer.with_lines, max_candidates=namer.max_candidates)
 
 
 class TextWriter:
-    """Turns answers into blocks of text; without `with_lines` it leaves out files, lines and inlined functions."""
+    """Turns answers into blocks of text; without `with_lines` it leaves out files, lines and inlined functions.
 
-    def __init__(self, *, with_lines: bool = True) -> None:
+    Of the functions that a frame can be it shows the first `max_candidates`, and the count of the others.
+    """
+
+    def __init__(self, *, with_lines: bool = True, max_candidates: int | None = None) -> None:
         self._with_lines = with_lines
+        self._max_candidates = _SHOWN_CANDIDATES if max_candidates is None else max_candidates
         # by the width of a frame's number: the text before that, and after it
         self._frames: dict[int, dict[Answer, tuple[str, str]]] = {}
-        self._stacks = KeptTexts()
+        self._stacks = KeptTexts[StackAnswers, bytes]()
         self._stack_count = 0
         self._counts: StackCounts | None = None  # of samples that are added up, and not written yet
 
@@ -151,7 +155,10 @@ class TextWriter:
         if answer.module:
             words[-1] += f" in {os.path.basename(answer.module)}"
         words += remarks_of(answer)
-        return [*inlined, "\n        ".join([printable("  ".join(words)), *candidates_of(answer)])]
+        return [
+            *inlined,
+            "\n        ".join([printable("  ".join(words)), *candidates_of(answer, self._max_candidates)]),
+        ]
 
 
 def counted(answer: Answer) -> str:
@@ -170,9 +177,9 @@ def remarks_of(answer: Answer) -> list[str]:
     return [f"[{', '.join(remarks)}{reason}]"] if remarks else []
 
 
-def candidates_of(answer: Answer) -> list[str]:
+def candidates_of(answer: Answer, limit: int = _SHOWN_CANDIDATES) -> list[str]:
     """Return a line for each function that a frame can be, or for the first ones and the count of the others."""
-    shown = [printable(demangle(name)) for name in answer.linkage_names[:_SHOWN_CANDIDATES]]
+    shown = [printable(demangle(name)) for name in answer.linkage_names[:limit]]
     more = len(answer.linkage_names) - len(shown)
     return shown if more <= 0 else [*shown, f"and {more} more"]
 

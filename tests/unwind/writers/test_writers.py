@@ -85,6 +85,10 @@ def test_long_lists_of_candidates_are_cut_in_text_and_whole_in_json() -> None:
     answers = Resolver(program).resolve(stack.addresses)
     assert TextWriter().block(stack.weight, answers).endswith("        b0m15\n        and 14 more\n\n")
     assert len(json.loads(JsonWriter().line(stack.weight, answers))["frames"][0]["candidates"]) == 30
+    text = TextWriter(max_candidates=2).block(stack.weight, answers)
+    assert text.endswith("        b0m0\n        b0m1\n        and 28 more\n\n")
+    (frame,) = json.loads(JsonWriter(max_candidates=2).line(stack.weight, answers))["frames"]
+    assert (frame["candidates"], frame["candidate_names"], frame["more_candidates"]) == (["b0m0", "b0m1"],) * 2 + (28,)
 
 
 def test_json_has_candidates_by_linkage_name_and_demangled_in_one_order() -> None:
