@@ -84,6 +84,8 @@ def frame_states(code: memoryview) -> FrameStates:
     """Return where the function with these bytes has its frame; nowhere if it cannot be decoded."""
     insns: list[_Insn] = []
     raw = bytes(code)
+    if not any(each in raw for each in _SET):  # the usual case, and fast: nothing needs to be decoded
+        return FrameStates([], [], False)
     for kind, register, _, _, value, at in decode_function(code).tolist():
         if kind == op.BAD:
             return FrameStates([], [], False)

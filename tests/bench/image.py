@@ -69,14 +69,24 @@ def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: 
     (work / "many").write_text("".join(lines))
     (work / "one").write_text(lines[0])
     base = [*command, "resolve", "-e", str(work / "passed"), "--format", "pcs", "--out", "json"]
-    costs: dict[str, Cost] = run_in_turns({name: [*base, str(work / name)] for name in ("one", "many")}, turn_count)
-    spent_s = max(costs["many"].wall_s - costs["one"].wall_s, 1e-9)
+    costs: dict[str, Cost] = run_in_turns(
+        {
+            f"{name}_{losses}": [*base, "--lossy", losses, str(work / name)]
+            for losses in ("none", "fp")
+            for name in ("one", "many")
+        },
+        turn_count,
+    )
+    spent_s = {
+        losses: max(costs[f"many_{losses}"].wall_s - costs[f"one_{losses}"].wall_s, 1e-9) for losses in ("none", "fp")
+    }
     frame_count = sum(len(line.split()) for line in lines)
     return {
-        "one_stack_s": costs["one"].wall_s,
-        "stacks_per_s": len(lines) / spent_s,
-        "frames_per_s": frame_count / spent_s,
-        "resolve_peak_mb": costs["many"].peak_mb,
+        "one_stack_s": costs["one_none"].wall_s,
+        "stacks_per_s": len(lines) / spent_s["none"],
+        "frames_per_s": frame_count / spent_s["none"],
+        "lossy_stacks_per_s": len(lines) / spent_s["fp"],
+        "resolve_peak_mb": costs["many_none"].peak_mb,
         **_inside("resolve", str(work / "passed"), str(work / "many")),
     }
 

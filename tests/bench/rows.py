@@ -65,6 +65,7 @@ def rows_of_image(figures: Figures) -> Iterator[Row]:
             yield from _costs(f"100,000 addresses on stdin{how}", writing, name, {"peer": SYMBOLIZER})
     if resolving := parts.get("resolve"):
         yield Row("icf resolve: stacks", resolving["stacks_per_s"], "stacks/s")
+        yield Row("icf resolve: stacks, perhaps with gaps (--lossy fp)", resolving["lossy_stacks_per_s"], "stacks/s")
         yield Row("icf resolve: memory", resolving["resolve_peak_mb"], "MB")
         yield Row("resolver: different stacks", resolving["distinct_count"] / 1e3, "thousand")
         for name, text in (
