@@ -230,9 +230,11 @@ def compiled_by_gcc(image: Image) -> bool:
 
 def _are_among(among: Mapping[int, frozenset[int]], rows: I64, members: I64) -> Mask:
     """Return which members are those that other evidence leaves for their rows."""
-    limited = np.array([(row, member) for row, left in among.items() for member in left], np.int64).reshape(-1, 2)
-    is_limited = is_in(rows, np.array(list(among), np.int64))
-    return ~is_limited | is_in(_pairs(rows, members), _pairs(*limited.T))
+    are = np.ones(len(rows), np.bool_)
+    limited = np.flatnonzero(is_in(rows, np.array(list(among), np.int64)))
+    pairs = zip(rows[limited].tolist(), members[limited].tolist(), strict=True)
+    are[limited] = [member in among[row] for row, member in pairs]
+    return are
 
 
 def _pairs(rows: I64, values: U64 | U32 | I64) -> U64:

@@ -12,6 +12,7 @@ so no member is recorded.
 
 from __future__ import annotations
 
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -116,6 +117,7 @@ def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, 
     """Return the members that a relocation in the word itself can mean, by row."""
     image = linked.image
     found: dict[int, frozenset[int]] = {}
+    in_section = cache(partial(_in_section, linked))  # thousands of slots hold one body
     order = np.argsort(slots.place, kind="stable")
     places = slots.place[order]
     for section in image.sections:
@@ -127,8 +129,14 @@ def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, 
         at = np.minimum(np.searchsorted(places, relocations.offset), len(places) - 1)
         hits = np.flatnonzero(places[at] == relocations.offset)
         for hit, row in zip(hits.tolist(), order[at[hits]].tolist(), strict=True):
-            file = files[int(slots.group[row])]
-            meant = _meant(linked, int(slots.target[row]), int(relocations.symbol[hit]), file)
+            vaddr, symbol = int(slots.target[row]), int(relocations.symbol[hit])
+            place = linked.place_of_symbol(symbol)
+            if place is not None:
+                meant = frozenset({place.member}) if place.vaddr == vaddr else frozenset()
+            elif symbol and image.symbols.type[symbol] == STT_SECTION:
+                meant = in_section(vaddr, files[int(slots.group[row])])
+            else:
+                continue
             if meant:
                 found[row] = meant
     for row in np.flatnonzero(slots.symbol).tolist():
@@ -140,13 +148,8 @@ def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, 
     return found
 
 
-def _meant(linked: Linked, vaddr: int, symbol: int, file: str) -> frozenset[int]:
-    """Return the members that a symbol, or that of its section in the object of a source file, can mean."""
-    place = linked.place_of_symbol(symbol)
-    if place is not None:
-        return frozenset({place.member}) if place.vaddr == vaddr else frozenset()
-    if not symbol or linked.image.symbols.type[symbol] != STT_SECTION:
-        return frozenset()
+def _in_section(linked: Linked, vaddr: int, file: str) -> frozenset[int]:
+    """Return the members that the symbol of a section, in the object of a source file, can mean."""
     members = linked.folds[vaddr].members
     local = linked.section_members(vaddr)
     return frozenset(idx for idx in local if not (file and members[idx].files) or file in members[idx].files)
