@@ -132,6 +132,10 @@ class Linked:
             return fold.members
         return self.finder.members_at(vaddr)
 
+    def members_by_name(self, vaddr: int) -> dict[str, list[int]]:
+        """Return the members of a body by each of their names."""
+        return self.members(vaddr).by_name()
+
     def columns_of(self, vaddrs: U64) -> MemberColumns:
         """Return the members of bodies, merged or not."""
         self.finder.prepare(difference(vaddrs, self.vaddrs))

@@ -9,7 +9,8 @@ members it must be that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from itertools import islice
 
 import numpy as np
@@ -18,7 +19,6 @@ from icf.columns import I64
 from icf.elf.relocations import Relocations
 from icf.elf.types import SHF_EXECINSTR, SHT_RELA, STT_SECTION, Machine
 from icf.folds.body_members import KEPT
-from icf.folds.member import FoldMember
 from icf.folds.member_columns import MemberColumns
 from icf.model import Evidence
 from linkpass.evidence.reach import Reach
@@ -83,6 +83,7 @@ def _state(
     branches, rows = operands
     stated: list[tuple[int, int]] = []
     kept: dict[int, int | None] = {}
+    meant = _Callees(linked, relocations)
     columns = rows, slots.first[branches], reach.source[branches], reach.target[branches]
     for row, slot, source, target in zip(*(column.tolist() for column in columns), strict=True):
         if source not in kept:
@@ -90,7 +91,7 @@ def _state(
         caller = kept[source]
         if caller is None:
             continue
-        callees = _callees(linked, relocations, row, Place(source, caller), target)
+        callees = meant.of(row, Place(source, caller), target)
         if len(callees) == 1:
             stated.append((slot + caller, callees[0]))
         elif not callees:
@@ -107,24 +108,33 @@ def _kept(linked: Linked, source: int) -> int | None:
     return kept[0] if kept else None
 
 
-def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, target: int) -> list[int]:
-    """Return the members of the called body that the relocation can mean."""
-    fold = linked.folds.get(target)
-    if fold is None:
-        return [0]
-    symbol = int(relocations.symbol[row])
-    symbols = relocations.symbols
-    place = linked.place_of_symbol(symbol) if symbols is linked.image.symbols else None
-    if place is not None:
-        return [place.member] if place.vaddr == target else []
-    if int(symbols.type[symbol]) != STT_SECTION:
-        name = symbols.name(symbol)
-        return [idx for idx, member in enumerate(fold.members) if member.is_named(name)]
-    own = linked.member(caller)
-    local = (idx for idx in linked.section_members(target) if _may_share_file(own, fold.members[idx]))
-    return list(islice(local, 2))  # two are as good as several
+class _Callees:
+    """The members of called bodies that relocations can mean."""
+
+    def __init__(self, linked: Linked, relocations: Relocations) -> None:
+        self._linked, self._relocations = linked, relocations
+        self._by_name = cache(linked.members_by_name)
+        self._in_section = cache(partial(_in_section, linked))
+
+    def of(self, row: int, caller: Place, target: int) -> Sequence[int]:
+        """Return the callees of a member by the relocation of a call."""
+        linked, symbols = self._linked, self._relocations.symbols
+        if target not in linked.folds:
+            return [0]
+        symbol = int(self._relocations.symbol[row])
+        place = linked.place_of_symbol(symbol) if symbols is linked.image.symbols else None
+        if place is not None:
+            return [place.member] if place.vaddr == target else []
+        if int(symbols.type[symbol]) != STT_SECTION:
+            return self._by_name(target).get(symbols.name(symbol), ())
+        return self._in_section(target, linked.member(caller).files)
 
 
-def _may_share_file(own: FoldMember, member: FoldMember) -> bool:
-    """Return whether a caller may stem from the object of a local function: only a known difference rules it out."""
-    return not (own.files and member.files) or bool(own.files & member.files)
+def _in_section(linked: Linked, target: int, files: frozenset[str]) -> list[int]:
+    """Return the members that a section's symbol can mean in an object of these files, two of several.
+
+    Only a known difference rules out that a local function is of the same object.
+    """
+    members = linked.folds[target].members
+    known = ((idx, members.files_of(idx)) for idx in linked.section_members(target))
+    return list(islice((idx for idx, own in known if not (files and own) or files & own), 2))

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -175,20 +176,17 @@ def _mark_exported(linked: Linked, targets: U64, marks: Marks) -> None:
     """Mark functions in .dynsym: any module may take their address."""
     symbols = linked.image.dynamic_symbols
     rows = np.flatnonzero(is_in(symbols.value, targets) & symbols.is_defined)
+    by_name = cache(linked.members_by_name)
     for row, vaddr in zip(rows.tolist(), symbols.value[rows].tolist(), strict=True):
-        name = symbols.name(row)
-        members = linked.members(vaddr)
-        named = [idx for idx, member in enumerate(members) if member.is_named(name)]
-        marks.taken.setdefault(vaddr, set()).update(named or range(len(members)))
+        named = by_name(vaddr).get(symbols.name(row))
+        marks.taken.setdefault(vaddr, set()).update(named or range(len(linked.members(vaddr))))
 
 
 def _are_thunks(linked: Linked, source: int, target: int) -> bool:
     """Return whether all members of a merged body are thunks, each to a member of another one."""
     if source not in linked.folds or source in linked.undescribed or not linked.folds[source].complete:
         return False
-    members = linked.members(target)
-    wanted = [thunk_target(member.name) for member in linked.members(source)]
-    return all(name and any(member.is_named(name) for member in members) for name in wanted)
+    return linked.members_by_name(target).keys() >= {thunk_target(member.name) for member in linked.members(source)}
 
 
 def _find_unknown(linked: Linked, collected: Collected, targets: U64, marks: Marks) -> None:

@@ -139,12 +139,11 @@ def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, 
                 continue
             if meant:
                 found[row] = meant
+    by_name = cache(linked.members_by_name)
     for row in np.flatnonzero(slots.symbol).tolist():
         name = image.dynamic_symbols.name(int(slots.symbol[row]))
-        members = linked.members(int(slots.target[row]))
-        named = frozenset(idx for idx, member in enumerate(members) if member.is_named(name))
-        if named:
-            found[row] = named
+        if named := by_name(int(slots.target[row])).get(name):
+            found[row] = frozenset(named)
     return found
 
 
