@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +44,10 @@ class _Names(NamedTuple):
     linkage: U64  # string reference
 
 
+_Lost = dict[tuple[str, int], list[tuple[int, frozenset[str]]]]
+"""Of one name: source file, and size -> DIEs, each with the words of its class. Thousands may have the name."""
+
+
 class Lacking(NamedTuple):
     """A member that may have more DIEs than those at its body."""
 
@@ -59,6 +63,7 @@ class Tombstoned:
         self._identities = identities
         self._functions = functions
         self._bodies = bodies
+        self._words = cache(identifiers)
 
     @property
     def has_any(self) -> bool:
@@ -79,6 +84,7 @@ class Tombstoned:
         of_files: list[tuple[Lacking, str, list[int]]] = []
         names = [_described_names(lacking.member) for lacking in members]
         rows_of = self._lost_rows({name for own in names for name in own})
+        lost_of = cache(lambda name: self._by_file(rows_of[name]))
         _, dies, roots, external, _ = (column.tolist() for column in self._by_name)
         for lacking, own in zip(members, names, strict=True):
             member = lacking.member
@@ -92,7 +98,7 @@ class Tombstoned:
                     continue
                 if are_external:
                     continue
-            of_files += [(lacking, name, self._of_files(lacking, rows_of[name])) for name in own]
+            of_files += [(lacking, name, self._of_files(lacking, lost_of(name))) for name in own]
         found += self._certain(of_files, free_at)
         self._identities.of({die for _, _, own in found for die in own})  # together
         for member, name, mine in found:
@@ -152,26 +158,34 @@ class Tombstoned:
         lost = alive_before[start] == alive_before[end]
         return owner[lost], rows[lost]
 
-    def _of_files(self, lacking: Lacking, rows: list[int]) -> list[int]:
-        """Return the DIE of each source file of a local function, where only one can be its own."""
-        member = lacking.member
-        of_file: dict[str, list[int]] = {}
-        if not rows:
-            return []
+    def _by_file(self, rows: list[int]) -> _Lost:
+        """Return the DIEs in these rows of `_by_name` by file and size."""
+        found: _Lost = {}
         dies = self._by_name.die[rows]
-        fits = self._fits(member, dies.tolist())
-        for die, own_size in zip(dies.tolist(), self._sizes_of(dies), strict=True):
-            if own_size in (lacking.size_bytes, 0) and die in fits:
-                for file in self._identities.files_of([die]):
-                    of_file.setdefault(file, []).append(die)
+        columns = dies.tolist(), self._sizes_of(dies), self._identities.classes_of(dies.tolist())
+        for die, size_bytes, of_class in zip(*columns, strict=True):
+            for file in self._identities.files_of([die]):
+                found.setdefault((file, size_bytes), []).append((die, self._words(of_class)))
+        return found
+
+    def _of_files(self, lacking: Lacking, lost: _Lost) -> list[int]:
+        """Return the DIE of each source file of a local function, where only one can be its own."""
+        if not lost:
+            return []
+        member, found = lacking.member, list[int]()
+        words = identifiers_of(demangle(member.name))
         files = member.files - (self._identities.files_of(member.dies) if member.dies else frozenset())
-        return [of_file[file][0] for file in sorted(files) if len(of_file.get(file, ())) == 1]
+        for file in sorted(files):
+            named = [each for size in {lacking.size_bytes, 0} for each in lost.get((file, size), ())]
+            fitting = [die for die, of_class in named if of_class <= words]
+            found += fitting if len(fitting) == 1 else ()
+        return found
 
     def _fits(self, member: FoldMember, dies: list[int]) -> frozenset[int]:
         """Return the DIEs whose class, if they are methods, occurs in the name of a member."""
         words = identifiers_of(demangle(member.name))
         classes = self._identities.classes_of(dies)
-        return frozenset(die for die, each in zip(dies, classes, strict=True) if identifiers(each) <= words)
+        return frozenset(die for die, each in zip(dies, classes, strict=True) if self._words(each) <= words)
 
     def _may_be_of(self, member: FoldMember, dies: list[int]) -> bool:
         """Return whether a local function can be of the file that describes it.
