@@ -19,7 +19,7 @@ All slots are asked for together. Only where several members are left is a slot 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -86,6 +86,8 @@ class FinalOverriders:
     def __init__(self, linked: Linked, classes: Classes, *, knows_aliases: bool) -> None:
         """Prepare the search; `knows_aliases`: the objects of the link have been searched for all names."""
         self._linked, self._classes = linked, classes
+        self._above = cache(self._bases_of)  # a class has many slots
+        self._direct_bases = cache(self._find_direct_bases)
         symbols, kept = linked.image.symbols, linked.image.linker.kept_symbols
         # every image has local functions of the C runtime, unless it was stripped
         is_whole = bool(((symbols.type == STT_FUNC) & (symbols.bind == STB_LOCAL)).any())
@@ -181,7 +183,7 @@ class FinalOverriders:
         """Return the method that overrides all the others; each is given by the index of its class and its row."""
         types = list(dict.fromkeys(type_idx for type_idx, _ in found))
         names = [hierarchies.names[type_idx] for type_idx in types]
-        above = self._bases_of(int(hierarchies.rows[class_idx]))
+        above = self._above(int(hierarchies.rows[class_idx]))
         tops = [name for name in names if all(other == name or other in above[name] for other in names)]
         top = [row for type_idx, row in found if tops and hierarchies.names[type_idx] == tops[0]]
         paths = hierarchies.type[hierarchies.start[class_idx] : hierarchies.start[class_idx + 1]].tolist()
@@ -204,17 +206,19 @@ class FinalOverriders:
         """Return, for each class of a hierarchy, its direct and indirect bases."""
         bases: dict[str, set[str]] = {}
 
-        def visit(row: int) -> set[str]:
-            (name,) = self._classes.names(np.array([row]))
+        def visit(row: int, name: str) -> set[str]:
             if name not in bases:
                 bases[name] = set()  # a class that is its own base ends here
-                _, direct = self._classes.bases_of(np.array([row]))
-                for base, base_name in zip(direct.tolist(), self._classes.names(direct), strict=True):
-                    bases[name] |= {base_name, *visit(base)}
+                for base, base_name in self._direct_bases(row):
+                    bases[name] |= {base_name, *visit(base, base_name)}
             return bases[name]
 
-        visit(row)
+        visit(row, *self._classes.names(np.array([row])))
         return bases
+
+    def _find_direct_bases(self, row: int) -> list[tuple[int, str]]:
+        _, rows = self._classes.bases_of(np.array([row]))
+        return list(zip(rows.tolist(), self._classes.names(rows), strict=True))
 
     @cached_property
     def _may_drop_destructors(self) -> bool:
