@@ -39,7 +39,8 @@ _PROBED_BYTES = 1 << 16
 _TOO_DEEP = 2  # why a name is not measured
 _ANONYMOUS = "(anonymous namespace)"
 _OPERATOR = r"\boperator(?!\w)(?:\(\)|\[\]|<=>|->\*?|(?:<<|>>)=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>]=?|,)?"
-_BRACKET = r"[<({\[\]})>]"
+_BRACKET = r"[<({\[\]})>]"  # within brackets nothing else counts
+_OUTSIDE = rf"\boperator(?!\w)|{_BRACKET}|[: ]"
 _LOCAL_SCOPE = r"(?: const| volatile| &&?)*::"  # of a class or lambda within a function
 _HASH_START, _HASH_DIGITS = "17h", 16  # the last part of a Rust legacy name: as an identifier, its length before it
 
@@ -229,14 +230,14 @@ def _declared(text: str) -> tuple[int, int, int]:
     import re
 
     operator, local_scope, bracket = re.compile(_OPERATOR), re.compile(_LOCAL_SCOPE), re.compile(_BRACKET)
+    outside = re.compile(_OUTSIDE)
     depth = first = start = at = 0
     is_operator = False
     while at < len(text):
-        if depth > 0:  # within brackets nothing else counts
-            inner = bracket.search(text, at)
-            if inner is None:
-                break
-            at = inner.start()
+        stop = (bracket if depth > 0 else outside).search(text, at)
+        if stop is None:
+            break
+        at = stop.start()
         if depth == 0 and (found := operator.match(text, at)):
             start, at, is_operator = at, found.end(), True
         elif text[at] == "(" and depth == 0 and not text.startswith(_ANONYMOUS, at):
