@@ -28,6 +28,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from icf.dwarf.line import LineProgram
+from icf.sets import distinct
 
 
 def choose_sequence(
@@ -54,24 +55,26 @@ def choose_sequence(
       - several have, or a dead one too, of the same rank, and their rows differ.
     """
     sequences, is_dead = program.sequences, program.is_dead
-    if not program.has_dead:
+    starting = program.sequences_from(vaddr_of_body)
+    if not program.has_dead and len(starting) <= 1:
         covering: list[int] = program.sequences_at(vaddr_of_body).tolist()
         if len(covering) == 1:
             return covering[0]
-    starting = program.sequences_from(vaddr_of_body)
     path = program.file(decl_file)
     if not starting or decl_line <= 0 or not path:
         return None
     after = bisect_right(function_lines, decl_line)
     limit = function_lines[after] if after < len(function_lines) else 1 << 32
     own = program.rows_of_lines(path, decl_line, limit)
-    with_own = set(program.sequence_idx[own].tolist())
-    rivals = [i for i in starting if i in with_own]
-    if not is_here and program.has_dead:
-        rivals += sorted(i for i in with_own if is_dead[i])
+    with_own = distinct(program.sequence_idx[own])  # fewer than those that start here, which may be thousands
+    is_rival = ~is_dead[with_own] & (sequences.start[with_own] == vaddr_of_body)
+    is_rival &= sequences.end[with_own] > vaddr_of_body
+    if not is_here:
+        is_rival |= is_dead[with_own]
+    rivals: list[int] = with_own[is_rival].tolist()
     own_rows = set(own.tolist())
     rivals = [i for i in rivals if int(sequences.row_start[i]) in own_rows] or rivals
-    chosen: list[int] = [i for i in rivals if not is_dead[i]]
+    chosen = [i for i in rivals if not is_dead[i]]
     if not chosen or len({program.rows_digest(i) for i in rivals}) > 1:
         return None
     return chosen[0]
