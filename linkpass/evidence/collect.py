@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from icf.columns import I64
+from icf.columns import I64, U64, Mask
 from icf.model import Evidence
 from icf.sets import difference, distinct, is_in
 from icf.tables.dcall import parse_dcall
@@ -27,7 +27,7 @@ from icf.tables.place import file_with_tables
 from linkpass.evidence.aligned import from_folded_callers
 from linkpass.evidence.callbacks import Callback, Callbacks
 from linkpass.evidence.dwarf import from_call_sites, from_table
-from linkpass.evidence.reach import Reach, find_reach, fragment_owners
+from linkpass.evidence.reach import Reach, find_reach
 from linkpass.evidence.records import UNKNOWN, Records
 from linkpass.evidence.relocation import from_relocations
 from linkpass.evidence.slots import Slots
@@ -106,45 +106,54 @@ def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
 
 
 def _complete_calls(linked: Linked, reach: Reach, records: Records) -> I64:
-    """Record calls of bodies that are not merged, which need no evidence; return the slots that stay open."""
+    """Record calls of bodies of one function, which need no evidence; return the slots that stay open."""
     branch = records.slots.branch
     unknown = np.flatnonzero(~records.is_known & ((reach.source != 0) & ~reach.is_jump)[branch])
-    is_merged = is_in(reach.target, linked.vaddrs)[branch[unknown]]
-    records.record(unknown[~is_merged], 0, Evidence.DECODED)
-    return unknown[is_merged]
+    is_shared = _may_be_shared(linked, reach.target)[branch[unknown]]
+    records.record(unknown[~is_shared], 0, Evidence.DECODED)
+    return unknown[is_shared]
 
 
 def _complete_jumps(linked: Linked, reach: Reach, records: Records) -> I64:
     """Record jumps in the same way; return those that stay open. A jump into a cold part stays in its function."""
     branch = records.slots.branch
     unknown = np.flatnonzero(~records.is_known & ~records.is_loop & reach.is_jump[branch])
-    is_merged = is_in(reach.target, linked.vaddrs)[branch[unknown]]
+    is_shared = _may_be_shared(linked, reach.target)[branch[unknown]]
     is_own = (reach.source == reach.target)[branch[unknown]]  # a loop, or equivalent to one, if it is not merged
-    records.record(unknown[~is_merged & ~is_own], 0, Evidence.DECODED)
-    unknown = unknown[is_merged]
+    records.record(unknown[~is_shared & ~is_own], 0, Evidence.DECODED)
+    unknown = unknown[is_shared]
     parts = _PartsOfFunctions(linked)
     found = np.array([parts.entered_by(reach, records.slots, slot) for slot in unknown.tolist()], np.int64)
     records.record(unknown[found >= 0], found[found >= 0], Evidence.DECODED)
     return unknown[found < 0]
 
 
+def _may_be_shared(linked: Linked, bodies: U64) -> Mask:
+    """Return which bodies are merged, or may have further members that left no trace."""
+    return is_in(bodies, linked.vaddrs) | is_in(bodies, np.array(sorted(linked.undescribed), np.uint64))
+
+
 class _PartsOfFunctions:
-    """The merged cold parts of an image."""
+    """The cold parts of an image that functions share, or may share."""
 
     def __init__(self, linked: Linked) -> None:
         self._linked = linked
-        self._owned = {
-            (owner, vaddr): idx for vaddr, owners in fragment_owners(linked).items() for owner, idx in owners
-        }
+        self._parts_by_die = cache(self._by_die)
 
     def entered_by(self, reach: Reach, slots: Slots, slot: int) -> int:
-        """Return the member of a merged body that is a part of the function that jumps there, -1 if none is known."""
+        """Return the member of a body that is a part of the function that jumps there, -1 if none is known."""
         linked, branch = self._linked, slots.branch[slot]
         source, target = int(reach.source[branch]), int(reach.target[branch])
-        if source not in linked.folds and (source, target) in self._owned:
-            return self._owned[source, target]
-        if not linked.folds[target].fragment or source not in linked.folds:
+        if not source or (target in linked.folds and not linked.folds[target].fragment):
             return UNKNOWN
-        own = set(linked.member(Place(source, int(slots.member[slot]))).dies)
-        mine = [idx for idx, member in enumerate(linked.members(target)) if own & set(member.dies)]
-        return mine[0] if len(mine) == 1 else UNKNOWN
+        parts = self._parts_by_die(target)
+        own = linked.member(Place(source, int(slots.member[slot]))).dies
+        mine = set[int]().union(*(parts[die] for die in own if die in parts))
+        return mine.pop() if len(mine) == 1 else UNKNOWN
+
+    def _by_die(self, vaddr: int) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for idx, member in enumerate(self._linked.members(vaddr)):
+            for die in member.dies:
+                found.setdefault(die, []).append(idx)
+        return found
