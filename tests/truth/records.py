@@ -137,10 +137,13 @@ class _Judge:
         for fold in self._classes if pointed else ():  # of an image that the loader relocates
             if not fold.flags & ClassFlag.ADDRESS_TAKEN_KNOWN:
                 continue
+            taken = [member for member in fold.members if member.flags & MemberFlag.ADDRESS_TAKEN]
+            known = {each for member in taken for each in self._found(fold.vaddr, member)}
             for member in fold.members:
                 if not member.flags & MemberFlag.ADDRESS_TAKEN:
                     originals = self._found(fold.vaddr, member)
-                    is_wrong = bool(originals) and pointed.issuperset(originals)
+                    # an alias counts as a member of its own: the pointer is known under the other name
+                    is_wrong = bool(originals) and pointed.issuperset(originals) and not known.issuperset(originals)
                     outcome = "wrong" if is_wrong else "right" if originals else "unseen"
                     self.records.add("pointers", outcome, f"{fold.vaddr:#x} {member.name}")
 
