@@ -117,10 +117,11 @@ def _complete_calls(linked: Linked, reach: Reach, records: Records) -> I64:
 def _complete_jumps(linked: Linked, reach: Reach, records: Records) -> I64:
     """Record jumps in the same way; return those that stay open. A jump into a cold part stays in its function."""
     branch = records.slots.branch
-    unknown = np.flatnonzero(~records.is_known & ~records.is_loop & reach.is_jump[branch])
+    unknown: I64 = np.flatnonzero(~records.is_known & ~records.is_loop & reach.is_jump[branch])
+    is_loop = ((reach.source == reach.target) & ~is_in(reach.target, linked.vaddrs))[branch[unknown]]  # or equivalent
+    unknown = unknown[~is_loop]
     is_shared = _may_be_shared(linked, reach.target)[branch[unknown]]
-    is_own = (reach.source == reach.target)[branch[unknown]]  # a loop, or equivalent to one, if it is not merged
-    records.record(unknown[~is_shared & ~is_own], 0, Evidence.DECODED)
+    records.record(unknown[~is_shared], 0, Evidence.DECODED)
     unknown = unknown[is_shared]
     parts = _PartsOfFunctions(linked)
     found = np.array([parts.entered_by(reach, records.slots, slot) for slot in unknown.tolist()], np.int64)
