@@ -81,7 +81,7 @@ class Tombstoned:
         if not members:
             return
         found: list[tuple[FoldMember, str, list[int]]] = []
-        of_files: list[tuple[Lacking, str, list[int]]] = []
+        local: list[tuple[Lacking, str]] = []
         names = [_described_names(lacking.member) for lacking in members]
         rows_of = self._lost_rows({name for own in names for name in own})
         lost_of = cache(lambda name: self._by_file(rows_of[name]))
@@ -98,7 +98,10 @@ class Tombstoned:
                     continue
                 if are_external:
                     continue
-            of_files += [(lacking, name, self._of_files(lacking, lost_of(name))) for name in own]
+            local += [(lacking, name) for name in own]
+        rows_of_local = [row for name in {name for _, name in local} for row in rows_of[name]]
+        self._identities.classes_of([dies[row] for row in rows_of_local])  # together
+        of_files = [(lacking, name, self._of_files(lacking, lost_of(name))) for lacking, name in local]
         found += self._certain(of_files, free_at)
         self._identities.of({die for _, _, own in found for die in own})  # together
         for member, name, mine in found:
