@@ -47,9 +47,9 @@ def attach(
     matched = set[int]().union(*found.values())
     lacking = {idx: left - matched for idx, left in choices.items() if idx not in found and left - matched}
     wanted = set[int]().union(*lacking.values())
-    all_are_wanted = len(wanted) <= kept.room(lacking, found)
+    each_has_a_member = len(wanted) <= kept.room(lacking, found)
     for at, group in enumerate(groups):
-        if at in matched or (at in wanted and all_are_wanted):
+        if at in matched or (at in wanted and each_has_a_member):
             continue
         member = FoldMember(group.name, local=True, nameless=True, files=identities.files_of(group.dies))
         if at not in wanted:
