@@ -57,6 +57,7 @@ class _PdbStatics:
 
     def __init__(self, pdb: Pdb, keys: list[_Key], local: dict[_Key, dict[str, set[Function]]]) -> None:
         self._local = local
+        self._asked: tuple[_Key, dict[str, set[Function]]] = ("", ""), {}  # an object asks many times
         self._names = {_base_name(each.name) for each in pdb.dbi.modules}
         self._objects = [key for key, each in zip(keys, pdb.dbi.modules, strict=True) if not is_of_linker(each)]
         self._moved: dict[_Key, set[_Key]] = {}  # modules by the last parts of their paths
@@ -79,13 +80,16 @@ class _PdbStatics:
 
     def _names_of(self, each: Input) -> dict[str, set[Function]]:
         """Return the static functions of an object by name; of one that was moved, those of all modules it may be."""
-        key = _key(each.file, each.name)
-        alike = self._moved.get(_last_parts(key), set())
-        found: dict[str, set[Function]] = {}
-        for module in {key} if key in alike else alike:
-            for name, functions in self._local.get(module, {}).items():
-                found.setdefault(name, set()).update(functions)
-        return found
+        asked = each.file, each.name
+        if self._asked[0] != asked:
+            key = _key(*asked)
+            alike = self._moved.get(_last_parts(key), set())
+            found: dict[str, set[Function]] = {}
+            for module in {key} if key in alike else alike:
+                for name, functions in self._local.get(module, {}).items():
+                    found.setdefault(name, set()).update(functions)
+            self._asked = asked, found
+        return self._asked[1]
 
     def may_be_linked(self, each: Input) -> bool:
         """Return whether an object is none that an archive has and no module of the PDB is named after."""
