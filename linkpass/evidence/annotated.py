@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FILE, Machine
-from icf.folds.classes import Fold
 from icf.folds.members import ReportedFunction
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
@@ -165,11 +165,12 @@ class _Branch(NamedTuple):
 class _Reader:
     def __init__(self, linked: Linked, annotations: Annotations, statements: Statements) -> None:
         self._linked, self._annotations, self._statements = linked, annotations, statements
+        self._by_name = cache(linked.members_by_name)
 
     def read(self, source: int, placed: Placed, branches: Iterable[_Branch]) -> None:
         """Add the statements of one function about the branches in its body."""
         linked, statements = self._linked, self._statements
-        callers = _callers(linked, source, placed)
+        callers = self._callers(source, placed)
         operands = {operand.offset: operand for operand in placed.function.operands}
         for slot, end, target, is_jump, by_register in branches:
             if by_register:
@@ -188,32 +189,28 @@ class _Reader:
                 callee = self._annotations.beside(placed, target - source)
             if callee is None:
                 continue
-            found = _members(linked.folds[target], callee, callee.names)
+            found = self._members(target, callee, callee.names)
             statements.state_one([slot + caller for caller in callers], found)
 
     def _source(self, placed: Placed) -> str:
         return self._annotations.units[placed.unit_idx].source
 
+    def _callers(self, source: int, placed: Placed) -> list[int]:
+        """Return the members with the symbols of a function: several where the compiler has merged functions."""
+        if source not in self._linked.folds:
+            return [0]
+        found = [self._members(source, placed, (name,)) for name in placed.names]
+        return sorted({own[0] for own in found if len(own) == 1})
+
+    def _members(self, vaddr: int, placed: Placed, names: tuple[str, ...]) -> list[int]:
+        """Return the members of a merged body that a function of one of these names can be."""
+        by_name, members = self._by_name(vaddr), self._linked.folds[vaddr].members
+        named = sorted({idx for name in names for idx in by_name.get(name, ())})
+        if not placed.source:
+            return named
+        return [idx for idx in named if placed.source in (members.files_of(idx) or {placed.source})]
+
 
 def _called(name: str, source: str) -> Placed | None:
     """Return the callee that an operand names."""
     return Placed(Function(name, (), bool(source), 0, 0, 0, 0, ()), -1, source) if name else None
-
-
-def _callers(linked: Linked, source: int, placed: Placed) -> list[int]:
-    """Return the members with the symbols of a function: several where the compiler has merged functions."""
-    fold = linked.folds.get(source)
-    if fold is None:
-        return [0]
-    found = [_members(fold, placed, (name,)) for name in placed.names]
-    return sorted({own[0] for own in found if len(own) == 1})
-
-
-def _members(fold: Fold, placed: Placed, names: tuple[str, ...]) -> list[int]:
-    """Return the members that a function of one of these names can be."""
-    return [
-        idx
-        for idx, member in enumerate(fold.members)
-        if not (placed.source and member.files and placed.source not in member.files)
-        and any(member.is_named(name) for name in names)
-    ]
