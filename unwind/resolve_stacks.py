@@ -84,8 +84,8 @@ def _write(resolved: list[_Resolved], write: _Write, out: BinaryIO, progress: Pr
     while resolved:
         part = resolved[:_WRITTEN_TOGETHER]
         del resolved[:_WRITTEN_TOGETHER]
-        text = "".join([write(stack.weight, answers, facts) for stack, answers, facts in part])
-        out.write(text.encode("utf-8", "surrogateescape"))
+        texts = (write(stack.weight, answers, facts) for stack, answers, facts in part)  # one may have megabytes
+        out.writelines(text.encode("utf-8", "surrogateescape") for text in texts)
         progress.step(len(part))
 
 

@@ -48,7 +48,7 @@ def write_samples(
                 if isinstance(writer, BatchWriter):
                     out.writelines(writer.write_batch(part))
                 else:
-                    out.write(b"".join(map(writer.write, part)))
+                    out.writelines(map(writer.write, part))
                 part_count = len(part)
             is_any_known = is_any_known or _is_any_known(part)
             if not has_more():

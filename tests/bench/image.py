@@ -71,8 +71,11 @@ def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: 
     base = [*command, "resolve", "-e", str(work / "passed"), "--format", "pcs", "--out", "json"]
     costs: dict[str, Cost] = run_in_turns(
         {
-            f"{name}_{losses}": [*base, "--lossy", losses, str(work / name)]
-            for losses in ("none", "fp")
+            f"{name}_{losses}": [*base, "--lossy", losses, *options, str(work / name)]
+            for losses, options in (
+                ("none", ()),
+                ("fp", ("--max-candidates", "16")),
+            )  # most frames stay open: gigabytes
             for name in ("one", "many")
         },
         turn_count,
