@@ -73,7 +73,7 @@ def _may_hold_others(linked: Linked, vtables: Vtables, slots: Slots) -> Mask:
 
 def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObject | None) -> I64:
     """Return the members in slots that hold merged bodies."""
-    meant = _by_relocation(linked, slots, _files(linked, vtables))
+    meant = _by_relocation(linked, slots, _files(linked, vtables)) | _by_dynamic_symbol(linked, slots)
     if by_object is not None:
         meant |= _by_object(linked, vtables, slots, by_object, meant)
     named = np.full(len(slots.slot), ALL_MEMBERS, np.int64)
@@ -114,7 +114,7 @@ def _files(linked: Linked, vtables: Vtables) -> list[str]:
 
 
 def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, frozenset[int]]:
-    """Return the members that a relocation in the word itself can mean, by row."""
+    """Return the members that the linker's relocation of the word (--emit-relocs) can mean, by row."""
     image = linked.image
     found: dict[int, frozenset[int]] = {}
     in_section = cache(partial(_in_section, linked))  # thousands of slots hold one body
@@ -139,9 +139,15 @@ def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, 
                 continue
             if meant:
                 found[row] = meant
+    return found
+
+
+def _by_dynamic_symbol(linked: Linked, slots: Slots) -> dict[int, frozenset[int]]:
+    """Return the members that the loader's relocation of the word names, by row."""
+    found: dict[int, frozenset[int]] = {}
     by_name = cache(linked.members_by_name)
     for row in np.flatnonzero(slots.symbol).tolist():
-        name = image.dynamic_symbols.name(int(slots.symbol[row]))
+        name = linked.image.dynamic_symbols.name(int(slots.symbol[row]))
         if named := by_name(int(slots.target[row])).get(name):
             found[row] = frozenset(named)
     return found
