@@ -61,6 +61,7 @@ class Linked:
     _member_of_symbol: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     _by_die: tuple[PairIndex, I64] | None = None  # of bodies and DIEs, and the member of each row
     _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
+    _by_name: dict[int, dict[str, list[int]]] = field(default_factory=dict)
 
     @classmethod
     def read(
@@ -104,6 +105,7 @@ class Linked:
         self.folds = {vaddr: fold for vaddr, fold in self.folds.items() if len(fold.members) > 1}
         self.vaddrs = np.array(sorted(self.folds), np.uint64)
         self._in_section.clear()
+        self._by_name.clear()
         columns = MemberColumns([self.folds[vaddr].members for vaddr in self.vaddrs.tolist()])
         body: I64 = np.repeat(np.arange(len(self.vaddrs)), np.diff(columns.start))
         member: I64 = np.arange(len(columns)) - columns.start[body]
@@ -133,8 +135,16 @@ class Linked:
         return self.finder.members_at(vaddr)
 
     def members_by_name(self, vaddr: int) -> dict[str, list[int]]:
-        """Return the members of a body by each of their names."""
-        return self.members(vaddr).by_name()
+        """Return the members of a body by each of their names. Those of merged ones are kept: many calls ask."""
+        if vaddr not in self.folds:
+            return self.members(vaddr).by_name()
+        if vaddr not in self._by_name:
+            self._by_name[vaddr] = self.folds[vaddr].members.by_name()
+        return self._by_name[vaddr]
+
+    def forget_names(self, vaddr: int) -> None:
+        """Take note that members of a merged body have other names, or that it has more members."""
+        self._by_name.pop(vaddr, None)
 
     def columns_of(self, vaddrs: U64) -> MemberColumns:
         """Return the members of bodies, merged or not."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -165,7 +164,6 @@ class _Branch(NamedTuple):
 class _Reader:
     def __init__(self, linked: Linked, annotations: Annotations, statements: Statements) -> None:
         self._linked, self._annotations, self._statements = linked, annotations, statements
-        self._by_name = cache(linked.members_by_name)
 
     def read(self, source: int, placed: Placed, branches: Iterable[_Branch]) -> None:
         """Add the statements of one function about the branches in its body."""
@@ -204,7 +202,7 @@ class _Reader:
 
     def _members(self, vaddr: int, placed: Placed, names: tuple[str, ...]) -> list[int]:
         """Return the members of a merged body that a function of one of these names can be."""
-        by_name, members = self._by_name(vaddr), self._linked.folds[vaddr].members
+        by_name, members = self._linked.members_by_name(vaddr), self._linked.folds[vaddr].members
         named = sorted({idx for name in names for idx in by_name.get(name, ())})
         if not placed.source:
             return named

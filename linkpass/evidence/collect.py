@@ -94,10 +94,9 @@ def _outlined_functions(linked: Linked, reach: Reach) -> None:
 def _stub_calls(linked: Linked, reach: Reach, records: Records) -> None:
     """Record calls through PLT stubs: the callee is the symbol in the stub's relocation."""
     by_target = linked.image.linker.may_fold_by_target
-    by_name = cache(linked.members_by_name)
     for branch, symbol in reach.stub_symbol.items():
         source, target = int(reach.source[branch]), int(reach.target[branch])
-        named = by_name(target).get(symbol, [])
+        named = linked.members_by_name(target).get(symbol, [])
         if len(named) == 1:
             callers = records.slots.all_of(np.array([branch]))
             if by_target and source in linked.folds:

@@ -99,7 +99,6 @@ class ObjectCallees:
         body = np.repeat(np.arange(len(folds)), np.diff(self._columns.start))
         self._row, name_hash = names_in_objects(self._columns, linked.image.symbols)
         self._index = PairIndex(self._targets[body[self._row]], name_hash)
-        self._by_name: dict[int, dict[str, list[int]]] = {}  # of a body, where texts had to be read
 
     def members_beside(self, functions: I64, distances: I64, targets: U64) -> I64:
         """Return the member of its target that lies at this distance from each function, in its section.
@@ -159,13 +158,11 @@ class ObjectCallees:
         found = self._named(target, names, file) or self._named(target, alike, file)
         if not found:
             found = learn_members(self._linked.folds[target], names, file)
-            del self._by_name[target]
+            self._linked.forget_names(target)
         return found[0] if len(found) == 1 else SEVERAL
 
     def _named(self, target: int, names: list[str], file: str) -> list[int]:
         """Return members with one of these names; with a file, local ones that may stem from it."""
-        members = self._linked.folds[target].members
-        if target not in self._by_name:
-            self._by_name[target] = members.by_name()
-        found = sorted({idx for name in names if name for idx in self._by_name[target].get(name, ())})
+        members, by_name = self._linked.folds[target].members, self._linked.members_by_name(target)
+        found = sorted({idx for name in names if name for idx in by_name.get(name, ())})
         return [idx for idx in found if not file or not members.files_of(idx) or file in members.files_of(idx)]

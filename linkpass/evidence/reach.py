@@ -148,8 +148,8 @@ def _close(linked: Linked, source: U64, target: U64, seeds: set[int]) -> set[int
     across = source != target
     for start, goal in zip(source[across].tolist(), target[across].tolist(), strict=True):
         sources_of.setdefault(goal, set()).add(start)
-    for fragment, owners in fragment_owners(linked).items():
-        sources_of.setdefault(fragment, set()).update(owner for owner, _ in owners)
+    for fragment, owners in _fragment_owners(linked).items():
+        sources_of.setdefault(fragment, set()).update(owners)
     wanted = set(seeds)
     queue = deque(wanted)
     while queue:
@@ -160,8 +160,8 @@ def _close(linked: Linked, source: U64, target: U64, seeds: set[int]) -> set[int
     return wanted
 
 
-def fragment_owners(linked: Linked) -> dict[int, list[tuple[int, int]]]:
-    """Return, for each merged cold part, (body of the function it was cut from, index of the part's member)."""
+def _fragment_owners(linked: Linked) -> dict[int, list[int]]:
+    """Return, for each merged cold part, the bodies of the functions that it was cut from."""
     start_of: dict[int, int] = {}
     functions = linked.functions
     fragments = [fold for fold in linked.folds.values() if fold.fragment]
@@ -172,9 +172,7 @@ def fragment_owners(linked: Linked) -> dict[int, list[tuple[int, int]]]:
     for row in whole.tolist():
         start_of[int(functions.die[row])] = int(functions.low[row])
     return {
-        fold.vaddr: [
-            (start_of[die], idx) for idx, member in enumerate(fold.members) for die in member.dies if die in start_of
-        ]
+        fold.vaddr: [start_of[die] for member in fold.members for die in member.dies if die in start_of]
         for fold in fragments
     }
 

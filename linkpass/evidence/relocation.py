@@ -113,7 +113,6 @@ class _Callees:
 
     def __init__(self, linked: Linked, relocations: Relocations) -> None:
         self._linked, self._relocations = linked, relocations
-        self._by_name = cache(linked.members_by_name)
         self._in_section = cache(partial(_in_section, linked))
 
     def of(self, row: int, caller: Place, target: int) -> Sequence[int]:
@@ -126,7 +125,7 @@ class _Callees:
         if place is not None:
             return [place.member] if place.vaddr == target else []
         if int(symbols.type[symbol]) != STT_SECTION:
-            return self._by_name(target).get(symbols.name(symbol), ())
+            return linked.members_by_name(target).get(symbols.name(symbol), ())
         return self._in_section(target, linked.member(caller).files)
 
 

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -176,9 +175,8 @@ def _mark_exported(linked: Linked, targets: U64, marks: Marks) -> None:
     """Mark functions in .dynsym: any module may take their address."""
     symbols = linked.image.dynamic_symbols
     rows = np.flatnonzero(is_in(symbols.value, targets) & symbols.is_defined)
-    by_name = cache(linked.members_by_name)
     for row, vaddr in zip(rows.tolist(), symbols.value[rows].tolist(), strict=True):
-        named = by_name(vaddr).get(symbols.name(row))
+        named = linked.members_by_name(vaddr).get(symbols.name(row))
         marks.taken.setdefault(vaddr, set()).update(named or range(len(linked.members(vaddr))))
 
 

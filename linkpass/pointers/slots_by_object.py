@@ -38,7 +38,6 @@ class SlotsByObject:
             for row, name in zip(rows, symbols.names(rows), strict=True)
         ]
         self._is_local = [bool(symbols.bind[row] == STB_LOCAL) for row in rows]
-        self._members: dict[int, dict[str, list[int]]] = {}
         self._tables: dict[tuple[str, str], list[_Table]] = {}
         wanted = np.sort(hash_names(sorted({name for name, _ in self._keys})))
         for object_idx in range(len(objects.objects)):
@@ -54,7 +53,8 @@ class SlotsByObject:
         found: set[int] = set()
         entries = [table[offset] for table in self._tables.get(key if is_local else (name, ""), []) if offset in table]
         for names, file in entries:
-            named = {idx for name in names for idx in self._members_at(linked, vaddr).get(name, ())}
+            by_name = linked.members_by_name(vaddr)
+            named = {idx for name in names for idx in by_name.get(name, ())}
             if file:
                 members = linked.members(vaddr)
                 named = {
@@ -64,12 +64,6 @@ class SlotsByObject:
                 return frozenset()  # the function is in another body, or the known members are not all
             found |= named
         return frozenset(found) if entries else None
-
-    def _members_at(self, linked: Linked, vaddr: int) -> dict[str, list[int]]:
-        """Return the members of a body by their names."""
-        if vaddr not in self._members:
-            self._members[vaddr] = linked.members(vaddr).by_name()
-        return self._members[vaddr]
 
     def _read(self, object_idx: int, wanted: U64) -> None:
         """Read the vtables of an object that have one of these hashes of names."""

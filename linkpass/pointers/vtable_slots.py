@@ -145,10 +145,9 @@ def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, 
 def _by_dynamic_symbol(linked: Linked, slots: Slots) -> dict[int, frozenset[int]]:
     """Return the members that the loader's relocation of the word names, by row."""
     found: dict[int, frozenset[int]] = {}
-    by_name = cache(linked.members_by_name)
     for row in np.flatnonzero(slots.symbol).tolist():
         name = linked.image.dynamic_symbols.name(int(slots.symbol[row]))
-        if named := by_name(int(slots.target[row])).get(name):
+        if named := linked.members_by_name(int(slots.target[row])).get(name):
             found[row] = frozenset(named)
     return found
 

@@ -25,6 +25,7 @@ from tests.bench.timing import CommandFailed, Cost, run, run_in_turns, warm
 from tests.support.toolchain import find
 
 STACK_COUNT, QUERY_TURNS = 20_000, 40
+_CUT = ("--max-candidates", "16")  # most frames may stay open: gigabytes of JSON
 PARTS = ("scan", "rewrite", "pass", "resolve", "symcache", "query", "symbolize", "unwind")
 Figures = dict[str, Any]
 
@@ -72,10 +73,7 @@ def _bench_resolve(image: Path, command: Sequence[str], work: Path, turn_count: 
     costs: dict[str, Cost] = run_in_turns(
         {
             f"{name}_{losses}": [*base, "--lossy", losses, *options, str(work / name)]
-            for losses, options in (
-                ("none", ()),
-                ("fp", ("--max-candidates", "16")),
-            )  # most frames stay open: gigabytes
+            for losses, options in (("none", ()), ("fp", _CUT))
             for name in ("one", "many")
         },
         turn_count,
