@@ -60,7 +60,7 @@ class Linked:
     _body_of_symbol: U64 = field(default_factory=lambda: np.empty(0, np.uint64))  # merged; 0 for none
     _member_of_symbol: I64 = field(default_factory=lambda: np.empty(0, np.int64))
     _by_die: tuple[PairIndex, I64] | None = None  # of bodies and DIEs, and the member of each row
-    _in_section: dict[int, frozenset[int]] = field(default_factory=dict)
+    _in_section: dict[int, dict[frozenset[str], frozenset[int]]] = field(default_factory=dict)  # by body and files
     _by_name: dict[int, dict[str, list[int]]] = field(default_factory=dict)
 
     @classmethod
@@ -142,9 +142,10 @@ class Linked:
             self._by_name[vaddr] = self.folds[vaddr].members.by_name()
         return self._by_name[vaddr]
 
-    def forget_names(self, vaddr: int) -> None:
+    def note_learned(self, vaddr: int) -> None:
         """Take note that members of a merged body have other names, or that it has more members."""
         self._by_name.pop(vaddr, None)
+        self._in_section.pop(vaddr, None)
 
     def columns_of(self, vaddrs: U64) -> MemberColumns:
         """Return the members of bodies, merged or not."""
@@ -160,20 +161,27 @@ class Linked:
         """Return the member at a place."""
         return self.members(place.vaddr)[place.member]
 
-    def section_members(self, vaddr: int) -> frozenset[int]:
-        """Return the members of a merged body that a relocation against a section can mean.
+    def section_members(self, vaddr: int, files: frozenset[str] = frozenset()) -> frozenset[int]:
+        """Return the members of a merged body that a relocation against a section, in an object of `files`, can mean.
 
         Those with local linkage; nothing shows the linkage of a member without a symbol. With -fPIC
         -fno-semantic-interposition clang adds a local alias to functions with external linkage, but not to weak ones.
+        Only a known difference rules out that a member is of the same object.
         """
-        if vaddr not in self._in_section:
-            columns = MemberColumns([self.folds[vaddr].members])
-            rows, symbols = columns.symbols
-            is_meant = np.ones(len(columns), np.bool_)
-            is_meant[rows] = False
-            is_meant[rows[self.image.symbols.bind[symbols] == STB_GLOBAL]] = True
-            self._in_section[vaddr] = frozenset(np.flatnonzero(is_meant | columns.is_local).tolist())
-        return self._in_section[vaddr]
+        found = self._in_section.setdefault(vaddr, {})
+        if files not in found:
+            members = self.folds[vaddr].members
+            if files:
+                known = ((idx, members.files_of(idx)) for idx in self.section_members(vaddr))
+                found[files] = frozenset(idx for idx, own in known if not own or own & files)
+            else:
+                columns = MemberColumns([members])
+                rows, symbols = columns.symbols
+                is_meant = np.ones(len(columns), np.bool_)
+                is_meant[rows] = False
+                is_meant[rows[self.image.symbols.bind[symbols] == STB_GLOBAL]] = True
+                found[files] = frozenset(np.flatnonzero(is_meant | columns.is_local).tolist())
+        return found[files]
 
     def members_of_dies(self, vaddrs: U64, dies: U64) -> I64:
         """Return the member of each body that a concrete DIE describes, -1 if it describes none."""

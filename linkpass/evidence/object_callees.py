@@ -158,7 +158,7 @@ class ObjectCallees:
         found = self._named(target, names, file) or self._named(target, alike, file)
         if not found:
             found = learn_members(self._linked.folds[target], names, file)
-            self._linked.forget_names(target)
+            self._linked.note_learned(target)
         return found[0] if len(found) == 1 else SEVERAL
 
     def _named(self, target: int, names: list[str], file: str) -> list[int]:

@@ -9,9 +9,7 @@ members it must be that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cache, partial
-from itertools import islice
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -83,7 +81,6 @@ def _state(
     branches, rows = operands
     stated: list[tuple[int, int]] = []
     kept: dict[int, int | None] = {}
-    meant = _Callees(linked, relocations)
     columns = rows, slots.first[branches], reach.source[branches], reach.target[branches]
     for row, slot, source, target in zip(*(column.tolist() for column in columns), strict=True):
         if source not in kept:
@@ -91,9 +88,9 @@ def _state(
         caller = kept[source]
         if caller is None:
             continue
-        callees = meant.of(row, Place(source, caller), target)
+        callees = _callees(linked, relocations, row, Place(source, caller), target)
         if len(callees) == 1:
-            stated.append((slot + caller, callees[0]))
+            stated.append((slot + caller, *callees))
         elif not callees:
             out.dropped["the code calls another function"] += 1
     out.state([slot for slot, _ in stated], [callee for _, callee in stated])
@@ -108,32 +105,14 @@ def _kept(linked: Linked, source: int) -> int | None:
     return kept[0] if kept else None
 
 
-class _Callees:
-    """The members of called bodies that relocations can mean."""
-
-    def __init__(self, linked: Linked, relocations: Relocations) -> None:
-        self._linked, self._relocations = linked, relocations
-        self._in_section = cache(partial(_in_section, linked))
-
-    def of(self, row: int, caller: Place, target: int) -> Sequence[int]:
-        """Return the callees of a member by the relocation of a call."""
-        linked, symbols = self._linked, self._relocations.symbols
-        if target not in linked.folds:
-            return [0]
-        symbol = int(self._relocations.symbol[row])
-        place = linked.place_of_symbol(symbol) if symbols is linked.image.symbols else None
-        if place is not None:
-            return [place.member] if place.vaddr == target else []
-        if int(symbols.type[symbol]) != STT_SECTION:
-            return linked.members_by_name(target).get(symbols.name(symbol), ())
-        return self._in_section(target, linked.member(caller).files)
-
-
-def _in_section(linked: Linked, target: int, files: frozenset[str]) -> list[int]:
-    """Return the members that a section's symbol can mean in an object of these files, two of several.
-
-    Only a known difference rules out that a local function is of the same object.
-    """
-    members = linked.folds[target].members
-    known = ((idx, members.files_of(idx)) for idx in linked.section_members(target))
-    return list(islice((idx for idx, own in known if not (files and own) or files & own), 2))
+def _callees(linked: Linked, relocations: Relocations, row: int, caller: Place, target: int) -> Collection[int]:
+    """Return the members of the called body that the relocation can mean."""
+    if target not in linked.folds:
+        return [0]
+    symbol, symbols = int(relocations.symbol[row]), relocations.symbols
+    place = linked.place_of_symbol(symbol) if symbols is linked.image.symbols else None
+    if place is not None:
+        return [place.member] if place.vaddr == target else []
+    if int(symbols.type[symbol]) != STT_SECTION:
+        return linked.members_by_name(target).get(symbols.name(symbol), ())
+    return linked.section_members(target, linked.member(caller).files)

@@ -12,7 +12,6 @@ so no member is recorded.
 
 from __future__ import annotations
 
-from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -108,16 +107,16 @@ def _by_object(
     return found
 
 
-def _files(linked: Linked, vtables: Vtables) -> list[str]:
-    """Return the source file of each group with local linkage, "" where it is not known."""
-    return list(map(linked.image.symbols.file_name, vtables.groups.symbol.tolist()))
+def _files(linked: Linked, vtables: Vtables) -> list[frozenset[str]]:
+    """Return the source file of each group with local linkage; none where it is not known."""
+    names = map(linked.image.symbols.file_name, vtables.groups.symbol.tolist())
+    return [frozenset({name} - {""}) for name in names]
 
 
-def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, frozenset[int]]:
+def _by_relocation(linked: Linked, slots: Slots, files: list[frozenset[str]]) -> dict[int, frozenset[int]]:
     """Return the members that the linker's relocation of the word (--emit-relocs) can mean, by row."""
     image = linked.image
     found: dict[int, frozenset[int]] = {}
-    in_section = cache(partial(_in_section, linked))  # thousands of slots hold one body
     order = np.argsort(slots.place, kind="stable")
     places = slots.place[order]
     for section in image.sections:
@@ -134,7 +133,7 @@ def _by_relocation(linked: Linked, slots: Slots, files: list[str]) -> dict[int, 
             if place is not None:
                 meant = frozenset({place.member}) if place.vaddr == vaddr else frozenset()
             elif symbol and image.symbols.type[symbol] == STT_SECTION:
-                meant = in_section(vaddr, files[int(slots.group[row])])
+                meant = linked.section_members(vaddr, files[int(slots.group[row])])
             else:
                 continue
             if meant:
@@ -150,10 +149,3 @@ def _by_dynamic_symbol(linked: Linked, slots: Slots) -> dict[int, frozenset[int]
         if named := linked.members_by_name(int(slots.target[row])).get(name):
             found[row] = frozenset(named)
     return found
-
-
-def _in_section(linked: Linked, vaddr: int, file: str) -> frozenset[int]:
-    """Return the members that the symbol of a section, in the object of a source file, can mean."""
-    members = linked.folds[vaddr].members
-    local = linked.section_members(vaddr)
-    return frozenset(idx for idx in local if not (file and members[idx].files) or file in members[idx].files)
