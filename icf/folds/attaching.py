@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from icf.folds.groups import Group
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
-from icf.folds.nameless import assign
+from icf.folds.nameless import Kind, assign, count_dies
 
-_Choices = dict[int, set[int]]  # DIEs (indexes of groups) that a symbol (an index of members) may have
+_Choices = dict[int, set[int]]  # kinds of DIEs (see `_Kinds`) that a symbol (an index of members) may have
 
 
 def attach(
@@ -36,19 +36,24 @@ def attach(
     """
     bare = [member for member in members if not member.dies]
     kept = _KeptSection(members, bare, of_kept)
-    choices = _choices(identities, bare, groups)
-    found = kept.certain(_certain(choices, bare, groups))
+    kinds = _Kinds(identities, groups)
+    choices = assign(
+        kinds.known,
+        [(member.name, min(member.files, default="")) for member in bare],
+        lambda idx, at: bare[idx].local or not bare[idx].symbols or not kinds.is_local[at],
+    )
+    found = kept.certain(_certain(choices, bare, kinds.known))
     for idx, mine in found.items():
-        for at in sorted(mine):
-            bare[idx].dies = bare[idx].dies + groups[at].dies
-            bare[idx].roots |= groups[at].roots
+        for group in kinds.groups_of(mine):
+            bare[idx].dies = bare[idx].dies + group.dies
+            bare[idx].roots |= group.roots
             if knows_kept:
-                bare[idx].kept = bool(bare[idx].kept) or groups[at].kept
+                bare[idx].kept = bool(bare[idx].kept) or group.kept
     matched = set[int]().union(*found.values())
     lacking = {idx: left - matched for idx, left in choices.items() if idx not in found and left - matched}
     wanted = set[int]().union(*lacking.values())
-    each_has_a_member = len(wanted) <= kept.room(lacking, found)
-    for at, group in enumerate(groups):
+    each_has_a_member = count_dies(kinds.known, wanted) <= kept.room(lacking, found)
+    for group, at in zip(groups, kinds.of_group, strict=True):
         if at in matched or (at in wanted and each_has_a_member):
             continue
         member = FoldMember(group.name, local=True, nameless=True, files=identities.files_of(group.dies))
@@ -58,24 +63,36 @@ def attach(
         members.append(member)
 
 
-def _choices(identities: Identities, bare: list[FoldMember], groups: list[Group]) -> _Choices:
-    is_local = [not group.external and identities.tells_linkage(group.dies[0]) for group in groups]
-    return assign(
-        [(group.name, identities.files_of(group.dies)) for group in groups],
-        [(member.name, min(member.files, default="")) for member in bare],
-        lambda idx, at: bare[idx].local or not bare[idx].symbols or not is_local[at],
-        identities.classes_of(group.dies[0] for group in groups),
-    )
+class _Kinds:
+    """The groups of DIEs, by what may tell them apart: of thousands of DIEs few kinds remain."""
+
+    def __init__(self, identities: Identities, groups: list[Group]) -> None:
+        classes = identities.classes_of(group.dies[0] for group in groups)
+        files = [identities.files_of(group.dies) for group in groups]
+        local = [not group.external and identities.tells_linkage(group.dies[0]) for group in groups]
+        keys = list(zip((group.name for group in groups), files, classes, local, strict=True))
+        numbers = {key: at for at, key in enumerate(dict.fromkeys(keys))}
+        self.of_group = [numbers[key] for key in keys]
+        self._groups: list[list[Group]] = [[] for _ in numbers]
+        for group, at in zip(groups, self.of_group, strict=True):
+            self._groups[at].append(group)
+        self.known = [Kind(*key[:3], len(own)) for key, own in zip(numbers, self._groups, strict=True)]
+        self.is_local = [key[3] for key in numbers]
+
+    def groups_of(self, chosen: set[int]) -> list[Group]:
+        """Return the groups of some kinds."""
+        return [group for at in sorted(chosen) for group in self._groups[at]]
 
 
-def _certain(choices: _Choices, bare: list[FoldMember], groups: list[Group]) -> _Choices:
+def _certain(choices: _Choices, bare: list[FoldMember], kinds: list[Kind]) -> _Choices:
     """Return the DIEs of those symbols that no other symbol can have."""
     counts = Counter(at for fitting in choices.values() for at in fitting)
     found = {}
     for idx, fitting in choices.items():
         mine = fitting if all(counts[at] == 1 for at in fitting) else set()
         # several units describe one function with external linkage, and gold leads all of them to the one body
-        if len(mine) == 1 or (mine and not bare[idx].local and len({groups[at].name for at in mine}) == 1):
+        is_one = count_dies(kinds, mine) == 1 or (not bare[idx].local and len({kinds[at].name for at in mine}) == 1)
+        if is_one:
             found[idx] = mine
     return found
 

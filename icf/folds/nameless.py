@@ -7,8 +7,9 @@ belong together:
 
 * the symbol is local, if gcc says that the function is,
 * the file of the symbol is the unit's, where both are known, and
-* every identifier of the DIE's name, and of its class, occurs in the demangled symbol, but for those that gcc takes
-  from the source: types of parameters (`<lambda(size_t)>`), the type of a conversion, characters.
+* every word of the DIE's name, and of its class, occurs in the symbol: identifiers and whole numbers, but for what gcc
+  writes as the source does, or otherwise than demanglers do: types of parameters (`<lambda(size_t)>`), the type of a
+  conversion, characters, texts, fractions, fields of objects (`f<Point{1, 0}>`).
 
 This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it, if it has one: of the
 aliases that gcc made of a function none has (see `members`). Of several DIEs that fit, instances of one template, the
@@ -21,15 +22,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from icf.demangle import demangle
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_NUMBER = re.compile(r"(?<![\w.])-?\d(?:[eE][+-]|[\w.])*")  # of C++: 1, 2.5e+0f, 0x10; a null pointer to a member is -1
+_NUMBER_OF_SYMBOL = re.compile(r"\b(\d+)[ul]*\b")  # 3ul, for which a DIE has 3
+_DIGITS = re.compile(r"\d+")
+_LENGTH_DIGITS = 4  # of the longest identifier
 _ANONYMOUS = "(anonymous namespace)"
 _PARAMETERS = re.compile(r"\([^()]*\)")  # the innermost parentheses
-_AS_WRITTEN = re.compile(r"'(?:\\[^']+|[^'])'|\boperator [^(]*")
+_AS_WRITTEN = re.compile(r"""'(?:\\[^']+|[^'])'|".*"|\boperator [^(]*|<constructor>""", re.DOTALL)
 # with the quotes of 'lambda2'(int), for which a DIE has only <lambda(int)>
 _ARGUMENT_WORD = re.compile(r"\w+|[*&']")
 # words that a demangler spells otherwise, or not at all
@@ -40,50 +46,70 @@ _COMMON = frozenset(
 )
 
 
-def identifiers_of(text: str) -> frozenset[str]:
-    """Return all identifiers of a demangled name."""
-    return frozenset(_IDENTIFIER.findall(text))
+class Kind(NamedTuple):
+    """DIEs that nothing tells apart."""
+
+    name: str
+    files: frozenset[str]
+    class_name: str = ""  # of a method
+    die_count: int = 1
 
 
-def identifiers(name: str) -> frozenset[str]:
-    """Return the identifiers of a DW_AT_name that its mangled name must have, too.
+def words_of_symbol(symbol: str) -> frozenset[str]:
+    """Return all identifiers and numbers of a symbol; of one that cannot be demangled further words, too."""
+    text = demangle(symbol)
+    if text == symbol and symbol.startswith("_Z"):
+        return _words_of_mangled(symbol)
+    return frozenset(_IDENTIFIER.findall(text)).union(_NUMBER_OF_SYMBOL.findall(text))
 
-    >>> sorted(identifiers("each<ns::work(std::size_t)::<lambda(Money)>, 'a'>"))
-    ['each', 'ns', 'work']
+
+def words_of_die(name: str) -> frozenset[str]:
+    """Return the words of a DW_AT_name that its symbol must have, too.
+
+    >>> sorted(words_of_die("each<ns::work(std::size_t)::<lambda(Money)>, 'a', 12>"))
+    ['12', 'each', 'ns', 'work']
     """
     rest = _AS_WRITTEN.sub("", name.replace(_ANONYMOUS, ""))
     while (less := _PARAMETERS.sub("", rest)) != rest:
         rest = less
-    return identifiers_of(rest) - _COMMON
+    numbers = [] if "{" in rest else filter(str.isdecimal, _NUMBER.findall(rest))
+    return frozenset(_IDENTIFIER.findall(_NUMBER.sub("", rest))).difference(_COMMON).union(numbers)
+
+
+def _words_of_mangled(symbol: str) -> frozenset[str]:
+    """Return what may be identifiers, which follow their lengths, and numbers."""
+    words = {symbol, *_DIGITS.findall(symbol)}
+    for digits in _DIGITS.finditer(symbol):
+        start, end = digits.span()
+        starts = range(max(start, end - _LENGTH_DIGITS), end)  # the digits before may end another name
+        words.update(symbol[end : end + int(symbol[start:end])] for start in starts)
+    return frozenset(words)
 
 
 def assign(
-    groups: Sequence[tuple[str, frozenset[str]]],
+    kinds: Sequence[Kind],
     symbols: Sequence[tuple[str, str]],
-    may_be: Callable[[int, int], bool] = lambda _symbol, _die: True,
-    classes: Sequence[str] = (),
+    may_be: Callable[[int, int], bool] = lambda _symbol, _kind: True,
 ) -> dict[int, set[int]]:
-    """Return, for each symbol (name, source file or ""), the DIEs (name, files) that may describe it.
+    """Return, for each symbol (name, source file or ""), the kinds of DIEs that may describe it.
 
-    `may_be` returns whether a symbol and a DIE, by their indexes, can belong together at all. `classes` are those of
-    the DIEs, "" where a function has none.
+    `may_be` returns whether a symbol and a kind, by their indexes, can belong together at all.
     """
-    words = [identifiers_of(demangle(symbol)) for symbol, _ in symbols]
-    wanted = [identifiers(name) for name, _ in groups]
-    wanted = [own | identifiers(around) for own, around in zip(wanted, classes or [""] * len(groups), strict=True)]
-    # the DIEs that may be of a file, by their words: those of thousands are the same
+    words = [words_of_symbol(symbol) for symbol, _ in symbols]
+    wanted = [words_of_die(kind.name) | words_of_die(kind.class_name) for kind in kinds]
+    # the kinds that may be of a file, by their words: those of thousands are the same
     of_file: dict[str, dict[frozenset[str], list[int]]] = {file: {} for _, file in symbols}
-    for at, (_, files) in enumerate(groups):
-        for file in {*(files or of_file), ""}.intersection(of_file):
+    for at, kind in enumerate(kinds):
+        for file in {*(kind.files or of_file), ""}.intersection(of_file):
             of_file[file].setdefault(wanted[at], []).append(at)
     choices = {
-        idx: {at for own, dies in of_file[file].items() if own <= words[idx] for at in dies if may_be(idx, at)}
+        idx: {at for own, fitting in of_file[file].items() if own <= words[idx] for at in fitting if may_be(idx, at)}
         for idx, (_, file) in enumerate(symbols)
     }
-    _narrow_templates(groups, symbols, choices)
+    _narrow_templates(kinds, symbols, choices)
     settled: set[int] = set()
     while True:
-        decided = [idx for idx, left in choices.items() if len(left) == 1 and idx not in settled]
+        decided = [idx for idx, left in choices.items() if idx not in settled and count_dies(kinds, left) == 1]
         if not decided:
             return choices
         settled.update(decided)
@@ -93,19 +119,22 @@ def assign(
                 left -= taken
 
 
-def _narrow_templates(
-    groups: Sequence[tuple[str, frozenset[str]]], symbols: Sequence[tuple[str, str]], choices: dict[int, set[int]]
-) -> None:
+def count_dies(kinds: Sequence[Kind], chosen: Iterable[int]) -> int:
+    """Return how many DIEs are of the chosen kinds."""
+    return sum(kinds[at].die_count for at in chosen)
+
+
+def _narrow_templates(kinds: Sequence[Kind], symbols: Sequence[tuple[str, str]], choices: dict[int, set[int]]) -> None:
     """Leave a symbol the one DIE with exactly its template arguments, where no other symbol has the same."""
     arguments = cache(_arguments)
     exact = {}
     for idx, left in choices.items():
-        if len(left) > 1:
+        if count_dies(kinds, left) > 1:
             text = demangle(symbols[idx][0])
-            exact[idx] = {at for at in left if _is_instance(text, groups[at][0], arguments)}
+            exact[idx] = {at for at in left if _is_instance(text, kinds[at].name, arguments)}
     counts = Counter(at for own in exact.values() for at in own)
     for idx, own in exact.items():
-        if len(own) == 1 and all(counts[at] == 1 for at in own):
+        if count_dies(kinds, own) == 1 and all(counts[at] == 1 for at in own):
             choices[idx] = own
 
 
@@ -129,4 +158,5 @@ def _arguments(text: str, head: str) -> list[list[str]]:
         depth += {"<": 1, "(": 1, "{": 1, ">": -1, ")": -1, "}": -1}.get(char, 0)
         if depth == 0:
             break
-    return [sorted(_ARGUMENT_WORD.findall(argument)) for argument in arguments]
+    plain = (_NUMBER_OF_SYMBOL.sub(r"\1", argument) for argument in arguments)
+    return [sorted(_ARGUMENT_WORD.findall(argument)) for argument in plain]

@@ -14,7 +14,7 @@ import numpy as np
 
 from icf.aliases import base_name, kin
 from icf.columns import I64, U64, Mask
-from icf.demangle import demangle, short_name
+from icf.demangle import short_name
 from icf.dwarf.scan import Functions
 from icf.elf.image import Image
 from icf.elf.symbols import Symbols
@@ -22,7 +22,7 @@ from icf.folds.body_members import PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities, offsets_in_debug_str
 from icf.folds.member import FoldMember
-from icf.folds.nameless import identifiers, identifiers_of
+from icf.folds.nameless import words_of_die, words_of_symbol
 from icf.sets import distinct, is_in, rows_with, runs
 from icf.strings import hash_names
 
@@ -63,7 +63,7 @@ class Tombstoned:
         self._identities = identities
         self._functions = functions
         self._bodies = bodies
-        self._words = cache(identifiers)
+        self._words = cache(words_of_die)
 
     @property
     def has_any(self) -> bool:
@@ -176,7 +176,7 @@ class Tombstoned:
         if not lost:
             return []
         member, found = lacking.member, list[int]()
-        words = identifiers_of(demangle(member.name))
+        words = words_of_symbol(member.name)
         files = member.files - (self._identities.files_of(member.dies) if member.dies else frozenset())
         for file in sorted(files):
             named = [each for size in {lacking.size_bytes, 0} for each in lost.get((file, size), ())]
@@ -186,7 +186,7 @@ class Tombstoned:
 
     def _fits(self, member: FoldMember, dies: list[int]) -> frozenset[int]:
         """Return the DIEs whose class, if they are methods, occurs in the name of a member."""
-        words = identifiers_of(demangle(member.name))
+        words = words_of_symbol(member.name)
         classes = self._identities.classes_of(dies)
         return frozenset(die for die, each in zip(dies, classes, strict=True) if self._words(each) <= words)
 

@@ -16,20 +16,17 @@ method hides another: where a thunk shares the body of a method of a base, this 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from icf.columns import I64, U64, Mask
-from icf.demangle import demangle
 from icf.dwarf.virtual import VirtualDies
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.folds.classes import FoldFinder
-from icf.folds.nameless import identifiers, identifiers_of
+from icf.folds.nameless import words_of_die, words_of_symbol
 from icf.sets import distinct, distinct_rows, is_in, rows_of_runs
 from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Slots, Vtables, are_vtable_names
@@ -41,7 +38,6 @@ _VTABLE = "_ZTV"
 _OFFSET_TO_TOP = np.uint64(16)  # it stands so many bytes before an address point
 _BASES_MAX = 1 << 20  # of all classes asked about
 _DIES_MAX = 1 << 8  # at one body: the classes of more are not read
-_NUMBER = re.compile(r"(?<!\w)\d+")  # a demangler may append its type: 3ul
 
 
 def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> frozenset[int]:
@@ -257,7 +253,7 @@ class _Owners:
         if by_file is None:
             by_file = self._known[vaddr] = self._at(vaddr)
         owners = by_file.values() if file == ANY else [by_file[each] for each in (ANY, file) if each in by_file]
-        words = list(map(_words_of_type, types))
+        words = [words_of_symbol(f"_ZTI{name}") for name in types]
         return any(owner <= each for owner in set[frozenset[str]]().union(*owners) for each in words)
 
     def _at(self, vaddr: int) -> dict[int, set[frozenset[str]]]:
@@ -269,15 +265,4 @@ class _Owners:
         for die, owner in zip(dies, finder.identities.classes_of(dies), strict=True):
             if owner:
                 of_files.setdefault(self._files.of_die(die), set()).add(owner)
-        return {file: {identifiers(owner) | _numbers(owner) for owner in owners} for file, owners in of_files.items()}
-
-
-@cache
-def _words_of_type(name: str) -> frozenset[str]:
-    text = demangle(f"_ZTI{name}")
-    return identifiers_of(text) | _numbers(text)
-
-
-def _numbers(text: str) -> frozenset[str]:
-    """Return all numbers of a name, which tell apart instances of a template."""
-    return frozenset(_NUMBER.findall(text))
+        return {file: set(map(words_of_die, owners)) for file, owners in of_files.items()}

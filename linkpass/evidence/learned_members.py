@@ -6,7 +6,7 @@ from icf.aliases import base_name, same_function
 from icf.demangle import demangle
 from icf.folds.classes import Fold
 from icf.folds.member import FoldMember
-from icf.folds.nameless import identifiers, identifiers_of
+from icf.folds.nameless import words_of_die, words_of_symbol
 
 
 def learn_members(fold: Fold, names: list[str], file: str) -> list[int]:
@@ -53,7 +53,7 @@ def _may_be(member: FoldMember, symbol: str, file: str) -> bool:
     """Return whether DWARF's description of a member would fit the symbol."""
     if not member.dies or (file and member.files and file not in member.files):
         return False
-    text = demangle(base_name(symbol))
+    base = base_name(symbol)
     if member.nameless and "(" in member.name:  # demangled from the function's linkage name
-        return member.name == text
-    return identifiers(member.name if member.nameless else demangle(member.name)) <= identifiers_of(text)
+        return member.name == demangle(base)
+    return words_of_die(member.name if member.nameless else demangle(member.name)) <= words_of_symbol(base)

@@ -25,3 +25,30 @@ def test_the_line_is_that_of_the_file_of_the_caller(workshop: Workshop) -> None:
     assert len({stack.split()[1] for stack in program.stacks()}) == 1
     found = [(frames[1]["verdict"], frames[1]["file"][-5:], frames[2]["name"]) for frames in program.resolve()]
     assert found == [("unique", "a.cpp", "from_a(int)"), ("unique", "b.cpp", "from_b(int)")]
+
+
+# gcc gives `f<2.5>` the name f<2.5e+0>: its `e` is no identifier, and the DIE is not that of e::f<3>
+NUMBERS = {
+    "main.cpp": """
+    volatile int total;
+    namespace {
+    template <double> NOINLINE int f(int n) { SAMPLE(); total += n; return n * 7 + total; }
+    namespace e { template <int> NOINLINE int f(int n) { SAMPLE(); total += n; return n * 7 + total; } }
+    }
+    NOINLINE int of_fraction(int n) { return f<2.5>(n) + 1; }
+    NOINLINE int of_number(int n) { return e::f<3>(n) + 2; }
+    int main(int n, char **) { return of_fraction(n) == of_number(n); }
+    """
+}
+
+
+@pytest.mark.parametrize("toolchain", [Toolchain("gcc", "gold"), Toolchain("gcc", "lld")], ids=str, indirect=True)
+def test_a_fraction_in_a_name_is_no_identifier(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(NUMBERS, ["-std=c++20"])
+    assert len({stack.split()[1] for stack in program.stacks()}) == 1
+    of_fraction, of_number = (frames[1]["name"] for frames in program.resolve())
+    if workshop.toolchain.linker == "gold":  # it drops the symbol of the folded one
+        assert (of_fraction, of_number) == ("int (anonymous namespace)::f<0x1.4p+1>(int)", "f<3>")
+    else:  # lld leaves the address of one DIE, which both symbols fit
+        assert of_fraction in (None, "int (anonymous namespace)::f<0x1.4p+1>(int)")
+        assert of_number in (None, "int (anonymous namespace)::e::f<3>(int)")

@@ -2,97 +2,124 @@
 
 from __future__ import annotations
 
-from icf.folds.nameless import assign, identifiers
+from icf.folds.nameless import Kind, assign, words_of_die, words_of_symbol
 
 A, B = frozenset({"a.cc"}), frozenset({"b.cc"})
 
 
-def test_identifiers_are_words_that_the_symbol_must_have() -> None:
-    assert identifiers("ForEachField<List<int>, unsigned long>") == {"ForEachField", "List"}
-    assert identifiers("apply<main()::<lambda(const string&)> >") == {"apply", "main"}
-    assert identifiers("apply<List<int> (*)(Money)>") == {"apply", "List"}
-    assert identifiers("apply<ns::List::operator ns::Size()::<lambda(ns::Size)> >") == {"apply", "ns", "List"}
-    assert identifiers("apply<'a', '_', '\\'', '\\012', (<unnamed>::Color)1, List>") == {"apply", "List"}
-    assert identifiers("operator()") == identifiers("operator Money") == frozenset()
-    assert identifiers("") == frozenset()
+def test_words_that_the_symbol_must_have() -> None:
+    assert words_of_die("ForEachField<List<int>, unsigned long>") == {"ForEachField", "List"}
+    assert words_of_die("apply<main()::<lambda(const string&)> >") == {"apply", "main"}
+    assert words_of_die("apply<List<int> (*)(Money)>") == {"apply", "List"}
+    assert words_of_die("apply<ns::List::operator ns::Size()::<lambda(ns::Size)> >") == {"apply", "ns", "List"}
+    assert words_of_die("apply<'a', '_', '\\'', '\\012', (<unnamed>::Color)1, List>") == {"apply", "List", "1"}
+    assert words_of_die("operator()") == words_of_die("operator Money") == frozenset()
+    assert words_of_die("") == frozenset()
+    assert words_of_die("f<3, -1, 2.5e+0, 1e-5f, 0x100000000000000000>") == {"f", "3"}
+    assert words_of_die('f<Text<4>{"abc(1)"}>') == {"f", "Text"}
+    assert words_of_die("f<Point{1, 0}>") == {"f", "Point"}
+    assert words_of_die("~<constructor>") == frozenset()
+
+
+def test_words_of_symbols() -> None:
+    assert words_of_symbol("_ZN12_GLOBAL__N_11fILm3EEEii") >= {"anonymous", "namespace", "f", "3"}
+    # LLVM does not demangle char16_t arguments
+    assert words_of_symbol("_ZN12_GLOBAL__N_13c16ILDs121EEEii") >= {"_GLOBAL__N_1", "c16", "121"}
+    assert words_of_symbol(f"_ZN{'1' * 10_000}fILDs121EEEii") >= {"121"}
 
 
 def test_a_symbol_that_one_die_fits_has_found_it() -> None:
-    assert assign([("helper", A)], [("_ZL6helperv", "a.cc")]) == {0: {0}}
+    assert assign([Kind("helper", A)], [("_ZL6helperv", "a.cc")]) == {0: {0}}
 
 
 def test_a_die_of_another_file_does_not_fit() -> None:
-    assert assign([("helper", B)], [("_ZL6helperv", "a.cc")]) == {0: set()}
+    assert assign([Kind("helper", B)], [("_ZL6helperv", "a.cc")]) == {0: set()}
 
 
 def test_any_file_fits_a_symbol_without_one() -> None:
-    assert assign([("helper", B)], [("_ZL6helperv", "")]) == {0: {0}}
+    assert assign([Kind("helper", B)], [("_ZL6helperv", "")]) == {0: {0}}
 
 
 def test_namesakes_are_told_apart_by_file() -> None:
-    groups, symbols = [("helper", A), ("helper", B)], [("_ZL6helperv", "b.cc"), ("_ZL6helperv", "a.cc")]
-    assert assign(groups, symbols) == {0: {1}, 1: {0}}
+    kinds, symbols = [Kind("helper", A), Kind("helper", B)], [("_ZL6helperv", "b.cc"), ("_ZL6helperv", "a.cc")]
+    assert assign(kinds, symbols) == {0: {1}, 1: {0}}
 
 
 def test_namesakes_of_one_file_stay_open() -> None:
-    groups = [("hidden", A), ("hidden", A)]
+    kinds = [Kind("hidden", A), Kind("hidden", A)]
     symbols = [("_ZN12_GLOBAL__N_16hiddenEv", "a.cc"), ("_ZN12_GLOBAL__N_13Box6hiddenEv", "a.cc")]
-    assert assign(groups, symbols) == {0: {0, 1}, 1: {0, 1}}
+    assert assign(kinds, symbols) == {0: {0, 1}, 1: {0, 1}}
 
 
 def test_the_only_die_of_one_symbol_is_left_for_no_other() -> None:
     # `apply` alone fits both symbols, but the other symbol has nothing else
-    groups = [("apply", A), ("apply<Pear>", A)]
+    kinds = [Kind("apply", A), Kind("apply<Pear>", A)]
     symbols = [("_Z5applyI4PearEvv", "a.cc"), ("_ZL5applyv", "a.cc")]
-    assert assign(groups, symbols) == {0: {1}, 1: {0}}
+    assert assign(kinds, symbols) == {0: {1}, 1: {0}}
 
 
 def test_a_die_does_not_say_which_lambda_of_its_function_it_means() -> None:
-    groups = [("each<f()::<lambda(int)> >", A), ("each", A)]
+    kinds = [Kind("each<f()::<lambda(int)> >", A), Kind("each", A)]
     symbols = [("_ZL4eachIZ1fvEUliE_EvT_", "a.cc"), ("_ZL4eachIZ1fvEUliE0_EvT_", "a.cc")]
-    assert assign(groups, symbols) == {0: {0, 1}, 1: {0, 1}}
+    assert assign(kinds, symbols) == {0: {0, 1}, 1: {0, 1}}
 
 
 def test_a_die_has_types_of_parameters_as_the_source_has_them() -> None:
-    groups = [("each<f()::<lambda(std::size_t)> >", A), ("each<f()::<lambda(long unsigned int)> >", A)]
-    assert assign(groups, [("_ZL4eachIZ1fvEUlmE_EvT_", "a.cc")]) == {0: {0, 1}}
+    kinds = [Kind("each<f()::<lambda(std::size_t)> >", A), Kind("each<f()::<lambda(long unsigned int)> >", A)]
+    assert assign(kinds, [("_ZL4eachIZ1fvEUlmE_EvT_", "a.cc")]) == {0: {0, 1}}
 
 
 def test_a_method_has_the_class_of_its_die() -> None:
     symbols = [("_ZN12_GLOBAL__N_13Nut5crackEi", "a.cc"), ("_ZN12_GLOBAL__N_13Oat5crackEi", "a.cc")]
-    groups = [("crack", A), ("crack", A)]
-    assert assign(groups, symbols) == {0: {0, 1}, 1: {0, 1}}
-    assert assign(groups, symbols, classes=["Oat", "Nut"]) == {0: {1}, 1: {0}}
+    kinds = [Kind("crack", A), Kind("crack", A)]
+    assert assign(kinds, symbols) == {0: {0, 1}, 1: {0, 1}}
+    assert assign([Kind("crack", A, "Oat"), Kind("crack", A, "Nut")], symbols) == {0: {1}, 1: {0}}
+
+
+def test_a_demangler_writes_the_type_of_a_number_behind_it() -> None:
+    symbols = [("_ZN12_GLOBAL__N_15roundILj1EEEvv", "a.cc"), ("_ZN12_GLOBAL__N_15roundILj10EEEvv", "a.cc")]
+    assert assign([Kind("round<1>", A), Kind("round<10>", A)], symbols) == {0: {0}, 1: {1}}
+    assert assign([Kind("round<10>", A)], symbols) == {0: set(), 1: {0}}
 
 
 def test_some_pairs_cannot_belong_together() -> None:
     symbols = [("_ZN3Out3runEi", "a.cc"), ("_ZN12_GLOBAL__N_16Hidden3runEi", "a.cc")]
-    assert assign([("run", A)], symbols, lambda symbol, _die: symbol == 1) == {0: set(), 1: {0}}
+    assert assign([Kind("run", A)], symbols, lambda symbol, _die: symbol == 1) == {0: set(), 1: {0}}
 
 
 def test_decisions_lead_to_further_ones() -> None:
-    groups = [("f", A), ("f<X>", A), ("f<X, Y>", A)]
+    kinds = [Kind("f", A), Kind("f<X>", A), Kind("f<X, Y>", A)]
     symbols = [("_Z1fI1X1YEvv", "a.cc"), ("_Z1fI1XEvv", "a.cc"), ("_ZL1fv", "a.cc")]
-    assert assign(groups, symbols) == {0: {2}, 1: {1}, 2: {0}}
+    assert assign(kinds, symbols) == {0: {2}, 1: {1}, 2: {0}}
 
 
 def test_a_symbol_whose_die_is_missing_has_none() -> None:
-    assert assign([("pears", A)], [("_ZL6applesv", "a.cc"), ("_ZL5pearsv", "a.cc")]) == {0: set(), 1: {0}}
+    assert assign([Kind("pears", A)], [("_ZL6applesv", "a.cc"), ("_ZL5pearsv", "a.cc")]) == {0: set(), 1: {0}}
 
 
 def test_the_one_die_of_several_symbols_stays_open() -> None:
     # the other's address is lost; whose is left cannot be told
     symbols = [("_ZN3BoxI5AppleE4growEi", ""), ("_ZN3BoxI4PearE4growEi", "")]
-    assert assign([("grow", A)], symbols) == {0: {0}, 1: {0}}
-    assert assign([("grow", A), ("grow<Fig>", A)], [*symbols, ("_Z4growI3FigEvi", "")]) == {0: {0}, 1: {0}, 2: {1}}
+    assert assign([Kind("grow", A)], symbols) == {0: {0}, 1: {0}}
+    assert assign([Kind("grow", A), Kind("grow<Fig>", A)], [*symbols, ("_Z4growI3FigEvi", "")]) == {
+        0: {0},
+        1: {0},
+        2: {1},
+    }
 
 
 def test_a_die_whose_symbol_is_missing_may_fit_another() -> None:
     # gold leaves symbols of folded local functions out: both DIEs may be the one's that is left
-    assert assign([("helper", A), ("helper", A)], [("_ZL6helperv", "a.cc")]) == {0: {0, 1}}
+    assert assign([Kind("helper", A), Kind("helper", A)], [("_ZL6helperv", "a.cc")]) == {0: {0, 1}}
+
+
+def test_a_kind_of_two_dies_leaves_no_symbol_one_die() -> None:
+    assert assign([Kind("helper", A, die_count=2)], [("_ZL6helperv", "a.cc")]) == {0: {0}}
+    kinds = [Kind("f", A, die_count=2), Kind("f<X>", A)]
+    assert assign(kinds, [("_ZL1fI1XEvv", "a.cc"), ("_ZL1fv", "a.cc")]) == {0: {1}, 1: {0}}
 
 
 def test_nothing_to_assign() -> None:
     assert assign([], []) == {}
-    assert assign([("f", A)], []) == {}
+    assert assign([Kind("f", A)], []) == {}
     assert assign([], [("f", "a.cc")]) == {0: set()}
