@@ -274,6 +274,8 @@ class _Section:
         path[:, 2:][np.arange(op.LOADS_MAX + 1) > path[:, 1:2]] = 0
         path[~is_object] = NO_OBJECT
         calls, leaves = is_call, by_value & (stack != op.MOVED) | by_table
+        # of a jump with several slots one row is left where none of them holds
+        leaves[1:] &= (rows[1:, op.FOUND_AT] != rows[:-1, op.FOUND_AT]) | (slot[1:] != slot[:-1])
         fixed = np.where(is_fixed, rows[:, op.FOUND_SLOT], np.uint64(0))
         unread = self._unread(status)
         starts = self._functions[:, 0].astype(np.uint64)

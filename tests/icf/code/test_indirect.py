@@ -76,6 +76,12 @@ X86_64: dict[str, tuple[str, Expected]] = {
         "1: mov 24(%rcx), %rax; 2: nop; jmp *%rax; 3: mov 40(%rcx), %rax; jmp 2b",
         ([], [2, 3, 5]),
     ),
+    # the jump that leaves the stack moved may be one through a table: code that it leads to is not read
+    "joined_beside_table": (
+        "mov (%rdi), %rcx; test %esi, %esi; je 1f; js 3f; mov 16(%rcx), %rax; jmp 2f; 1: mov 24(%rcx), %rax;"
+        "2: jmp *%rax; 3: push %rcx; jmp *%rdx",
+        ([], [N]),
+    ),
     "joined_slot_number": (
         "test %esi, %esi; je 1f; mov $16, %ecx; jmp 2f; 1: mov $24, %ecx; 2: mov %rdx, object(%rip); mov 8(%rdi), %rdi;"
         "mov (%rdi), %rax; mov (%rax,%rcx), %rax; mov %rdx, %rsi; jmp *%rax",
