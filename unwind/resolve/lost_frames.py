@@ -22,6 +22,7 @@ part of a function that only an exception leads to (`f.cold`) is found by its na
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from unwind.program.parts import SiteKind
@@ -45,14 +46,27 @@ class Ends(NamedTuple):
     is_open: bool = False
 
 
+class _Beyond(NamedTuple):
+    """Where the calls of several functions can end."""
+
+    nodes: frozenset[int]
+    ways: frozenset[frozenset[Way]]  # those of each function, as a caller's types count for its own calls alone
+    is_open: bool
+
+
 class LostFrames:
     """The answers for all modules of a process, each computed once."""
 
     def __init__(self, graph: CallGraph) -> None:
         self._graph = graph
-        self._functions: dict[tuple[int, int], frozenset[Function] | None] = {}  # by node and return address
+        # of calls that enter the same functions: what they can end in, and where the calls of that can end
+        self._functions: dict[Ends, frozenset[Function] | None] = {}
+        self._beyond: dict[Ends, _Beyond | None] = {}
         self._ends: dict[Function, Ends] = {}  # of the calls of a function
+        self._last: dict[Ends, Ends] = {}  # of calls that enter the same functions: where they can end
+        self._entered: dict[Body, Ends] = {}  # of direct calls without a record
         self._frameless: dict[Program, Ends] = {}
+        self._masks: dict[tuple[frozenset[int], Body], int] = {}
 
     def members(self, return_address: int, caller: Body, caller_idx: int, frame: Callee, losses: Losses) -> int:
         """Return the members that a frame can be if frames are missing between it and its caller in the stack.
@@ -64,31 +78,34 @@ class LostFrames:
             frame: the frame.
             losses: which frames may be missing.
         """
-        functions = self._functions_in(return_address, caller, caller_idx)
-        if functions is None:
+        entered = self._enter(return_address, caller, caller_idx)
+        if entered not in self._beyond:
+            functions = self._functions_in(entered, caller.program.candidates)
+            ends = None if functions is None else [self._ends_of(*function) for function in functions]
+            self._beyond[entered] = None if ends is None else _joined(ends)
+        beyond = self._beyond[entered]
+        if beyond is None or beyond.is_open:
             return frame.body.domain
-        allowed = 0
-        for function in functions:
-            allowed |= _allowed(self._ends_of(*function), frame)
+        allowed = self._mask(beyond.nodes, frame.body)
+        for ways in beyond.ways:
+            allowed |= frame.by_ways(ways)
         if losses is Losses.FRAME_POINTERS:
             allowed |= self._without_frames(frame)
         return allowed
 
     def fitting(self, return_address: int, caller: Body, caller_idx: int, frame: Callee) -> set[Function] | None:
-        """Return the functions each of which may be the one that is missing; None: not known."""
-        functions = self._functions_in(return_address, caller, caller_idx)
+        """Return the functions each of which may be the one that is missing, two at most; None: not known."""
+        functions = self._functions_in(self._enter(return_address, caller, caller_idx), caller.program.candidates)
         if functions is None:
             return None
-        return {function for function in functions if _allowed(self._ends_of(*function), frame)}
+        return set(islice((each for each in functions if self._allowed(self._ends_of(*each), frame)), 2))
 
-    def _functions_in(self, return_address: int, caller: Body, caller_idx: int) -> frozenset[Function] | None:
+    def _functions_in(self, entered: Ends, candidates: Sequence[Function]) -> frozenset[Function] | None:
         """Return the functions that a call can end in; None: not known."""
-        key = (caller.first_node + caller_idx, return_address)
-        if key not in self._functions:
-            entered = self._enter(return_address, caller, caller_idx)
+        if entered not in self._functions:
             is_known = not entered.ways and not entered.is_open
-            self._functions[key] = self._reached(entered.nodes, caller.program.candidates) if is_known else None
-        return self._functions[key]
+            self._functions[entered] = self._reached(entered.nodes, candidates) if is_known else None
+        return self._functions[entered]
 
     def _reached(self, nodes: Iterable[int], candidates: Sequence[Function]) -> frozenset[Function] | None:
         """Return the functions that are reached by tail calls, and their outlined parts; None: not known."""
@@ -123,7 +140,21 @@ class LostFrames:
         ends = self._frameless.get(program)
         if ends is None:
             ends = self._frameless[program] = self._find_frameless(program)
-        return _allowed(ends, frame) | frame.by_ways(_POINTERS)
+        return self._allowed(ends, frame) | frame.by_ways(_POINTERS)
+
+    def _allowed(self, ends: Ends, frame: Callee) -> int:
+        """Return the members of a frame's body in which calls can end."""
+        if ends.is_open:
+            return frame.body.domain
+        return self._mask(ends.nodes, frame.body) | frame.by_ways(ends.ways)
+
+    def _mask(self, nodes: frozenset[int], body: Body) -> int:
+        """Return the candidates of a body among `nodes`."""
+        mask = self._masks.get((nodes, body))
+        if mask is None:
+            own = nodes if len(nodes) < len(body.nodes) else nodes.intersection(body.nodes)
+            mask = self._masks[nodes, body] = body.mask_of(own)
+        return mask
 
     def _find_frameless(self, program: Program) -> Ends:
         """Return where the direct calls that functions without a frame make can end."""
@@ -136,8 +167,7 @@ class LostFrames:
                 entered += [self._enter(return_address, caller, idx) for idx in bits(caller.domain)]
         return self._union(entered, program.candidates)
 
-    @staticmethod
-    def _enter(return_address: int, caller: Body, caller_idx: int) -> Ends:
+    def _enter(self, return_address: int, caller: Body, caller_idx: int) -> Ends:
         """Return the functions that a call enters, merged ones and others, before they tail-call."""
         program = caller.program
         site = program.code.call_site(return_address)
@@ -147,7 +177,11 @@ class LostFrames:
             return Ends(frozenset(node for node, _ in recorded).union(named))
         if site.kind is SiteKind.DIRECT:
             target = program.body_at(site.target)
-            return Ends(is_open=True) if target is None else Ends(frozenset(target.nodes))
+            if target is None:
+                return Ends(is_open=True)
+            if target not in self._entered:
+                self._entered[target] = Ends(frozenset(target.nodes))
+            return self._entered[target]
         if site.kind is SiteKind.INDIRECT:
             return Ends(ways=frozenset(program.ways_of_call(return_address, caller, 1 << caller_idx)))
         if site.kind is SiteKind.IMPORT:
@@ -157,21 +191,27 @@ class LostFrames:
 
     def _union(self, entered: Iterable[Ends], candidates: Sequence[Function]) -> Ends:
         """Return where calls can end that enter these functions."""
-        nodes: set[int] = set()
-        ways: set[Way] = set()
-        is_open = False
-        for each in entered:
-            is_open |= each.is_open
-            ways |= each.ways
-            for node in each.nodes:
+        ends = [self._ends_of_call(each, candidates) for each in set(entered)]
+        return Ends(
+            frozenset[int]().union(*(each.nodes for each in ends)),
+            frozenset[Way]().union(*(each.ways for each in ends)),
+            any(each.is_open for each in ends),
+        )
+
+    def _ends_of_call(self, entered: Ends, candidates: Sequence[Function]) -> Ends:
+        """Return where a call can end that enters these functions."""
+        ends = self._last.get(entered)
+        if ends is None:
+            nodes: set[int] = set()
+            ways = set(entered.ways)
+            for node in entered.nodes:
                 reach = self._graph.reach(node, candidates)
                 nodes.update(other for other in reach.nodes if not candidates[other][0].settled)
                 ways |= _POINTERS if reach.wild else reach.ways
-        return Ends(frozenset(nodes), frozenset(ways), is_open)
+            ends = self._last[entered] = Ends(frozenset(nodes), frozenset(ways), entered.is_open)
+        return ends
 
 
-def _allowed(ends: Ends, frame: Callee) -> int:
-    """Return the members of a frame's body in which calls can end."""
-    if ends.is_open:
-        return frame.body.domain
-    return frame.body.mask_of(ends.nodes) | frame.by_ways(ends.ways)
+def _joined(ends: Sequence[Ends]) -> _Beyond:
+    nodes = frozenset[int]().union(*(each.nodes for each in ends))
+    return _Beyond(nodes, frozenset(each.ways for each in ends), any(each.is_open for each in ends))
