@@ -280,6 +280,10 @@ class IcfTable:
             ClassFlag(int(self.class_flags[class_idx])),
         )
 
+    def dies_of_class(self, class_idx: int) -> U64:
+        """Return the DIEs of the members of a class."""
+        return self.member_die[int(self.member_start[class_idx]) : int(self.member_start[class_idx + 1])]
+
     def member(self, row: int) -> Member:
         """Return the member of a row."""
         return Member(

@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from icf.columns import I64, U64, Mask
 from icf.debugfiles.stripped import STRIPPED_HINT, is_stripped
 from icf.elf.image import Image
 from icf.errors import IcfError
-from icf.model import Callback, ClassFlag, FoldClass
+from icf.model import Callback, ClassFlag
 from icf.pairs import PairIndex
 from icf.sets import distinct
 from icf.tables.dcall import DirectCalls
@@ -91,6 +92,7 @@ class _Checker:
         self.table = table
         self.by_register = by_register
         self.starts: list[int] = table.class_vaddr.tolist()
+        self._names: dict[int, frozenset[str]] = {}  # by class
 
     @cached_property
     def _by_die(self) -> tuple[U64, I64]:
@@ -106,6 +108,14 @@ class _Checker:
         first, last = (np.searchsorted(dies, np.uint64(die), side=side) for side in ("left", "right"))
         found: list[int] = classes[first:last].tolist()
         return found
+
+    def _names_at(self, class_idx: int) -> frozenset[str]:
+        """Return all names of the members of a class: the call of a folded caller has the name of another one's."""
+        names = self._names.get(class_idx)
+        if names is None:
+            members = self.table.fold_class(class_idx).members
+            names = self._names[class_idx] = frozenset(chain(*((each.name, *each.aliases) for each in members)))
+        return names
 
     @cached_property
     def class_of_member(self) -> I64:
@@ -163,12 +173,10 @@ class _Checker:
         ok &= ~listed | (calls.caller_die == 0) | (members.find(around.astype(np.uint64), calls.caller_die) >= 0)
         return np.asarray(ok)
 
-    def _class_at(self, vaddr: int) -> FoldClass | None:
+    def _class_at(self, vaddr: int) -> int | None:
+        """Return the class whose body holds an address."""
         idx = bisect_right(self.starts, vaddr) - 1
-        if idx < 0:
-            return None
-        fold = self.table.fold_class(idx)
-        return fold if vaddr < fold.vaddr + fold.size_bytes else None
+        return idx if idx >= 0 and vaddr < self.starts[idx] + int(self.table.class_size[idx]) else None
 
     def _call(self, site: int, callee: int, caller: int) -> str:
         call = call_ending_at(self.image, site)
@@ -181,15 +189,14 @@ class _Checker:
         if target is None:
             return "the call is not a direct one"
         around = self._class_at(site - 1)
-        if caller and around is not None and all(member.die != caller for member in around.members):
-            return f"caller {caller:#x} is not a function at {around.vaddr:#x}"
+        if caller and around is not None and caller not in self.table.dies_of_class(around):
+            return f"caller {caller:#x} is not a function at {self.starts[around]:#x}"
         bodies = self._bodies_of(callee)
         if not bodies:
             return "the callee is in no class" if self.starts else ""
         if any(self.starts[class_idx] == target for class_idx in bodies):
             return ""
         symbol = self.image.plt_stubs.get(target)
-        members = (member for class_idx in bodies if symbol for member in self.table.fold_class(class_idx).members)
-        if any(symbol in (member.name, *member.aliases) for member in members):
+        if symbol and any(symbol in self._names_at(class_idx) for class_idx in bodies):
             return ""
         return f"the code calls {target:#x}"
