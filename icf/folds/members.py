@@ -79,6 +79,7 @@ def match(
     nameless: list[Group] = []
     has_symbols = bool(named or plain or len(kept_of_rows))
     rest = _ByKin(named)
+    reported_names = _names_by_kin(reported)
     numbered = _Numbered(groups, rest)
     for group in sorted(groups, key=lambda group: not is_abstract(group.linkage)):  # clones first: fewer names fit them
         assert identities is not None
@@ -97,7 +98,7 @@ def match(
                 member.roots = set(group.roots)
             members += made
         else:
-            member = _member(mine) if mine else _unsymbolized(group, reported, drops_names and has_symbols)
+            member = _member(mine) if mine else _unsymbolized(group, reported_names, drops_names and has_symbols)
             member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
             if member.local:  # the symbols of its copies in other units may be dropped
                 member.files |= identities.files_of(group.dies)
@@ -115,11 +116,18 @@ def match(
     return members
 
 
-def _unsymbolized(group: Group, reported: list[ReportedFunction], is_lost: bool) -> FoldMember:
+def _names_by_kin(reported: list[ReportedFunction]) -> dict[str, set[str]]:
+    by_kin: dict[str, set[str]] = {}
+    for name, _ in reported:
+        by_kin.setdefault(kin(name_before_link(name)), set()).add(name)
+    return by_kin
+
+
+def _unsymbolized(group: Group, reported: dict[str, set[str]], is_lost: bool) -> FoldMember:
     """Return the member for DIEs without a symbol; `is_lost`: they had one, which the linker dropped."""
     name = group.linkage or group.name
     if is_lost and group.may_be_clone:
-        known = sorted({symbol for symbol, _ in reported if group.has_symbol(symbol)})
+        known = sorted(filter(group.has_symbol, reported.get(kin(name), ())))
         if len(known) != 1:  # the function is known, its symbol is not
             return FoldMember(demangle(name), local=True, nameless=True)
         name = known[0]
