@@ -33,25 +33,19 @@ from unwind.resolve.callee import Callee
 from unwind.samples.recording import Losses
 
 _FUNCTION_LIMIT = 1 << 12  # that a call may enter
+_FEW = 16  # nodes that each call has for itself
 _FRAMELESS_LIMIT = 1 << 12  # calls of a program that are made without a frame
 _POINTERS = frozenset((ANY_WAY,))
 Function = tuple[Body, int]  # a candidate of a body
 
 
 class Ends(NamedTuple):
-    """Where calls can end; `nodes` are those of merged functions, `is_open`: or in any function."""
+    """Where calls can end, in nodes of merged functions; `is_open`: or in any function."""
 
     nodes: frozenset[int] = frozenset()
     ways: frozenset[Way] = frozenset()  # by which they go on through pointers
     is_open: bool = False
-
-
-class _Beyond(NamedTuple):
-    """Where the calls of several functions can end."""
-
-    nodes: frozenset[int]
-    ways: frozenset[frozenset[Way]]  # those of each function, as a caller's types count for its own calls alone
-    is_open: bool
+    shared: frozenset[frozenset[int]] = frozenset()  # and in these nodes: large sets, each of many calls
 
 
 class LostFrames:
@@ -61,7 +55,7 @@ class LostFrames:
         self._graph = graph
         # of calls that enter the same functions: what they can end in, and where the calls of that can end
         self._functions: dict[Ends, frozenset[Function] | None] = {}
-        self._beyond: dict[Ends, _Beyond | None] = {}
+        self._beyond: dict[Ends, Sequence[Ends] | None] = {}
         self._ends: dict[Function, Ends] = {}  # of the calls of a function
         self._last: dict[Ends, Ends] = {}  # of calls that enter the same functions: where they can end
         self._entered: dict[Body, Ends] = {}  # of direct calls without a record
@@ -78,17 +72,12 @@ class LostFrames:
             frame: the frame.
             losses: which frames may be missing.
         """
-        entered = self._enter(return_address, caller, caller_idx)
-        if entered not in self._beyond:
-            functions = self._functions_in(entered, caller.program.candidates)
-            ends = None if functions is None else [self._ends_of(*function) for function in functions]
-            self._beyond[entered] = None if ends is None else _joined(ends)
-        beyond = self._beyond[entered]
-        if beyond is None or beyond.is_open:
+        beyond = self._beyond_of(self._enter(return_address, caller, caller_idx), caller.program.candidates)
+        if beyond is None:
             return frame.body.domain
-        allowed = self._mask(beyond.nodes, frame.body)
-        for ways in beyond.ways:
-            allowed |= frame.by_ways(ways)
+        allowed = 0
+        for ends in beyond:
+            allowed |= self._allowed(ends, frame)
         if losses is Losses.FRAME_POINTERS:
             allowed |= self._without_frames(frame)
         return allowed
@@ -99,6 +88,16 @@ class LostFrames:
         if functions is None:
             return None
         return set(islice((each for each in functions if self._allowed(self._ends_of(*each), frame)), 2))
+
+    def _beyond_of(self, entered: Ends, candidates: Sequence[Function]) -> Sequence[Ends] | None:
+        """Return where the calls of the functions that a call can end in can end; None: not known."""
+        if entered not in self._beyond:
+            functions = self._functions_in(entered, candidates)
+            ends = [self._ends_of(*function) for function in functions or ()]
+            # whether an object can be of its declared type is a question for each function alone
+            ways = [Ends(ways=each) for each in {each.ways for each in ends}]
+            self._beyond[entered] = None if functions is None else [_union(ends)._replace(ways=frozenset()), *ways]
+        return self._beyond[entered]
 
     def _functions_in(self, entered: Ends, candidates: Sequence[Function]) -> frozenset[Function] | None:
         """Return the functions that a call can end in; None: not known."""
@@ -130,8 +129,8 @@ class LostFrames:
         if ends is None:
             calls = body.program.code.calls(body.start, body.end)
             entered = () if calls is None else [self._enter(each, body, idx) for each in calls]
-            ends = Ends(is_open=True) if calls is None else self._union(entered, body.program.candidates)
-            self._ends[body, idx] = ends
+            ends = _union([self._ends_of_call(each, body.program.candidates) for each in set(entered)])
+            self._ends[body, idx] = ends if calls is not None else Ends(is_open=True)
         return ends
 
     def _without_frames(self, frame: Callee) -> int:
@@ -146,7 +145,10 @@ class LostFrames:
         """Return the members of a frame's body in which calls can end."""
         if ends.is_open:
             return frame.body.domain
-        return self._mask(ends.nodes, frame.body) | frame.by_ways(ends.ways)
+        allowed = self._mask(ends.nodes, frame.body) | frame.by_ways(ends.ways)
+        for nodes in ends.shared:
+            allowed |= self._mask(nodes, frame.body)
+        return allowed
 
     def _mask(self, nodes: frozenset[int], body: Body) -> int:
         """Return the candidates of a body among `nodes`."""
@@ -165,7 +167,7 @@ class LostFrames:
                 return Ends(is_open=True)
             if not program.code.calls_have_frame(caller.start, caller.end):
                 entered += [self._enter(return_address, caller, idx) for idx in bits(caller.domain)]
-        return self._union(entered, program.candidates)
+        return _union([self._ends_of_call(each, program.candidates) for each in set(entered)])
 
     def _enter(self, return_address: int, caller: Body, caller_idx: int) -> Ends:
         """Return the functions that a call enters, merged ones and others, before they tail-call."""
@@ -189,15 +191,6 @@ class LostFrames:
             return Ends(frozenset(named), frozenset() if is_known else _POINTERS)
         return Ends(is_open=True)
 
-    def _union(self, entered: Iterable[Ends], candidates: Sequence[Function]) -> Ends:
-        """Return where calls can end that enter these functions."""
-        ends = [self._ends_of_call(each, candidates) for each in set(entered)]
-        return Ends(
-            frozenset[int]().union(*(each.nodes for each in ends)),
-            frozenset[Way]().union(*(each.ways for each in ends)),
-            any(each.is_open for each in ends),
-        )
-
     def _ends_of_call(self, entered: Ends, candidates: Sequence[Function]) -> Ends:
         """Return where a call can end that enters these functions."""
         ends = self._last.get(entered)
@@ -208,10 +201,17 @@ class LostFrames:
                 reach = self._graph.reach(node, candidates)
                 nodes.update(other for other in reach.nodes if not candidates[other][0].settled)
                 ways |= _POINTERS if reach.wild else reach.ways
-            ends = self._last[entered] = Ends(frozenset(nodes), frozenset(ways), entered.is_open)
+            ends = Ends(frozenset(nodes), frozenset(ways), entered.is_open)
+            if len(nodes) > _FEW:
+                ends = ends._replace(nodes=frozenset(), shared=frozenset((ends.nodes,)))
+            self._last[entered] = ends
         return ends
 
 
-def _joined(ends: Sequence[Ends]) -> _Beyond:
-    nodes = frozenset[int]().union(*(each.nodes for each in ends))
-    return _Beyond(nodes, frozenset(each.ways for each in ends), any(each.is_open for each in ends))
+def _union(ends: Sequence[Ends]) -> Ends:
+    return Ends(
+        frozenset[int]().union(*(each.nodes for each in ends)),
+        frozenset[Way]().union(*(each.ways for each in ends)),
+        any(each.is_open for each in ends),
+        frozenset[frozenset[int]]().union(*(each.shared for each in ends)),
+    )
