@@ -44,8 +44,8 @@ class _Names(NamedTuple):
     linkage: U64  # string reference
 
 
-_Lost = dict[tuple[str, int], list[tuple[int, frozenset[str]]]]
-"""Of one name: source file, and size -> DIEs, each with the words of its class. Thousands may have the name."""
+_Lost = dict[tuple[str, int], dict[frozenset[str], list[int]]]
+"""Of one name: source file, and size -> words of a class -> DIEs. Thousands may have the name."""
 
 
 class Lacking(NamedTuple):
@@ -116,14 +116,21 @@ class Tombstoned:
     ) -> Iterator[tuple[FoldMember, str, list[int]]]:
         """Yield members with the DIEs that can be no other member's, and whose own cannot be one at the body."""
         counts = Counter(die for _, _, dies in claims for die in dies)
+        free: dict[int, dict[str, list[int]]] = {}  # by body and name
         for lacking, name, dies in claims:
             if dies:
-                free = sorted(free_at(lacking.vaddr))
-                described = zip(free, self._identities.of(free), strict=True)
-                same = [die for die, of in described if (of.linkage or of.name) == name]
+                if lacking.vaddr not in free:
+                    free[lacking.vaddr] = self._dies_by_name(sorted(free_at(lacking.vaddr)))
+                same = free[lacking.vaddr].get(name, [])
                 rivals = self._identities.files_of(self._fits(lacking.member, same))
                 mine = [die for die in dies if counts[die] == 1 and not rivals & self._identities.files_of([die])]
                 yield lacking.member, name, mine
+
+    def _dies_by_name(self, dies: list[int]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for die, described in zip(dies, self._identities.of(dies), strict=True):
+            found.setdefault(described.linkage or described.name, []).append(die)
+        return found
 
     def describe_rows(self, table: PlainRows, rows: I64, symbols: Symbols) -> None:
         """Add to members with external linkage, which are rows without a DIE, the tombstoned DIEs of their names.
@@ -168,7 +175,7 @@ class Tombstoned:
         columns = dies.tolist(), self._sizes_of(dies), self._identities.classes_of(dies.tolist())
         for die, size_bytes, of_class in zip(*columns, strict=True):
             for file in self._identities.files_of([die]):
-                found.setdefault((file, size_bytes), []).append((die, self._words(of_class)))
+                found.setdefault((file, size_bytes), {}).setdefault(self._words(of_class), []).append(die)
         return found
 
     def _of_files(self, lacking: Lacking, lost: _Lost) -> list[int]:
@@ -179,8 +186,8 @@ class Tombstoned:
         words = words_of_symbol(member.name)
         files = member.files - (self._identities.files_of(member.dies) if member.dies else frozenset())
         for file in sorted(files):
-            named = [each for size in {lacking.size_bytes, 0} for each in lost.get((file, size), ())]
-            fitting = [die for die, of_class in named if of_class <= words]
+            named = [each for size in {lacking.size_bytes, 0} for each in lost.get((file, size), {}).items()]
+            fitting = [die for of_class, dies in named if of_class <= words for die in dies[:2]]  # two are several
             found += fitting if len(fitting) == 1 else ()
         return found
 
