@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -97,13 +97,13 @@ def assign(
     """
     words = [words_of_symbol(symbol) for symbol, _ in symbols]
     wanted = [words_of_die(kind.name) | words_of_die(kind.class_name) for kind in kinds]
-    # the kinds that may be of a file, by their words: those of thousands are the same
-    of_file: dict[str, dict[frozenset[str], list[int]]] = {file: {} for _, file in symbols}
+    of_file = {file: _KindsByWord() for _, file in symbols}
+    counts = Counter(word for own in wanted for word in own)
     for at, kind in enumerate(kinds):
         for file in {*(kind.files or of_file), ""}.intersection(of_file):
-            of_file[file].setdefault(wanted[at], []).append(at)
+            of_file[file].add(at, wanted[at], counts)
     choices = {
-        idx: {at for own, fitting in of_file[file].items() if own <= words[idx] for at in fitting if may_be(idx, at)}
+        idx: {at for at in of_file[file].fitting(words[idx]) if may_be(idx, at)}
         for idx, (_, file) in enumerate(symbols)
     }
     _narrow_templates(kinds, symbols, choices)
@@ -117,6 +117,25 @@ def assign(
         for idx, left in choices.items():
             if idx not in settled:
                 left -= taken
+
+
+class _KindsByWord:
+    """Kinds by the rarest of their words: a symbol is compared with the few that have one of its own."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, dict[frozenset[str], list[int]]] = {}
+
+    def add(self, kind: int, words: frozenset[str], counts: Mapping[str, int]) -> None:
+        """Add a kind; `counts` are those of words in all kinds."""
+        rarest = min(words, key=lambda word: (counts[word], word), default="")
+        self._kinds.setdefault(rarest, {}).setdefault(words, []).append(kind)
+
+    def fitting(self, words: frozenset[str]) -> Iterator[int]:
+        """Yield the kinds all of whose words are among these."""
+        for word in ("", *words):
+            for own, kinds in self._kinds.get(word, {}).items():
+                if own <= words:
+                    yield from kinds
 
 
 def count_dies(kinds: Sequence[Kind], chosen: Iterable[int]) -> int:
