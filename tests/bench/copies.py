@@ -169,12 +169,15 @@ def make_objects(driver: str, wanted_bytes: float, folder: Path) -> list[Path]:
     first = [_compiled(driver, part, source(part), folder) for part in PARTS]
     copy_count = ceil(wanted_bytes / sum(map(_debug_info_bytes, first)))
     objects = [_compiled(driver, "main", main_source(copy_count), folder)]
-    own = NAMESPACE.format(0).encode()
-    for path in first:
-        content = path.read_bytes()
-        for i in range(copy_count):
-            objects.append(folder / f"{path.stem}{i}.o")
-            objects[-1].write_bytes(content.replace(own, NAMESPACE.format(i).encode()))
+    return objects + [copied for path in first for copied in copies_of(path, copy_count, folder)]
+
+
+def copies_of(path: Path, copy_count: int, folder: Path) -> list[Path]:
+    """Make so many copies of an object, each in a namespace of its own."""
+    content, own = path.read_bytes(), NAMESPACE.format(0).encode()
+    objects = [folder / f"{path.stem}{i}.o" for i in range(copy_count)]
+    for i, copied in enumerate(objects):
+        copied.write_bytes(content.replace(own, NAMESPACE.format(i).encode()))
     return objects
 
 
