@@ -13,7 +13,7 @@ objects that the link makes (LTO). Such links are not kept.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from hashlib import file_digest, sha256
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 LaidOut: TypeAlias = "Callable[[Layout], None]"  # is called with the layout of the output
 Beside: TypeAlias = Callable[[], None]  # what a thread does beside the pass
+
+
+_REMOVED = b"  removing identical section "  # it is identical to that of the last line that is not one of these
 
 
 class Done(NamedTuple):
@@ -76,7 +79,7 @@ class Repeat:
         None, with the file as it was, unless the link, which has ended, is the same.
         """
         last = self._last
-        if last is None or last.inputs != tuple(link.names) or last.report_digest != _report_digest(link):
+        if last is None or last.inputs != tuple(link.names) or last.report_digest != digest_of_report(link.report):
             return None
         if last.files.keys() != link.files.keys() or not all(
             _has_stamp(file, seen) or seen.digest == sha256(link.files[file]).hexdigest()
@@ -122,7 +125,7 @@ class Repeat:
         }
         image_bytes = os.fstat(image_fd).st_size
         digest = digest_of(image_fd, image_bytes, path, threads=1).hex()
-        return _Link(tuple(link.names), files, _report_digest(link), digest, image_bytes)
+        return _Link(tuple(link.names), files, digest_of_report(link.report), digest, image_bytes)
 
 
 def _seen_now(path: str, content: memoryview, start_ns: int, before: Seen | None) -> Seen:
@@ -161,5 +164,11 @@ def _is_same(path: str, seen: Seen) -> bool:
         return False
 
 
-def _report_digest(link: RunningLink) -> str:
-    return sha256(b"\n".join(link.report)).hexdigest()
+def digest_of_report(report: Iterable[bytes]) -> str:
+    """Return the digest of a report in whatever order: each thread of mold prints its lines when it gets to them."""
+    statements = []
+    kept = b""
+    for line in report:
+        kept = kept if line.startswith(_REMOVED) else line
+        statements.append(kept + line)
+    return sha256(b"\n".join(sorted(statements))).hexdigest()
