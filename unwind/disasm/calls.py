@@ -28,6 +28,7 @@ class Calls:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._names_in_slot: dict[int, tuple[str, ...]] = {}
 
     def call(self, return_address: int, target: int, caller: Body | None) -> Function | None:
         """Return the call before `return_address` that leads to `target`; None: no function is there."""
@@ -84,8 +85,12 @@ class Calls:
         return None if slot is None else VirtualCall(slot, self._in_slot(slot))
 
     def _in_slot(self, slot: int) -> tuple[str, ...]:
-        bodies = (self._program.candidates[node] for node in self._program.in_slot(slot))
-        return tuple(body.members[idx].name for body, idx in bodies if not body.settled and idx < len(body.members))
+        names = self._names_in_slot.get(slot)
+        if names is None:
+            found = (self._program.candidates[node] for node in self._program.in_slot(slot))
+            listed = ((body, idx) for body, idx in found if not body.settled and idx < len(body.members))
+            names = self._names_in_slot[slot] = tuple(body.members[idx].name for body, idx in listed)
+        return names
 
     def _function(self, target: int, callee: Body, caller: Body | None, said: Mapping[int, _Said]) -> Function:
         """Return the members of `callee` that a branch to `target` means, by those of `caller` as far as records

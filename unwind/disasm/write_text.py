@@ -140,7 +140,7 @@ class TextWriter:
         return mnemonic, operands
 
     def _painted(self, instruction: Instruction, mnemonic: str) -> str:
-        color = _OF_KIND.get(instruction.kind)
+        color = _OF_KIND.get(instruction.kind) if self._with_color else None
         return mnemonic if color is None else self._colored(color, mnemonic)
 
     def _comments(self, region: Region, instruction: Instruction, notes: Sequence[Note]) -> list[str]:
