@@ -1,8 +1,9 @@
 """The member in a slot of a vtable by its class: the final overrider.
 
 A vtable of class C has methods of C and of its bases, or thunks to such. A method that debug information has in another
-slot (DW_AT_vtable_elem_location) is excluded: a method that is not a thunk is in the same slot everywhere. If just one
-member of the body is left, that is the one. Of several, the most derived class has it, if
+slot (DW_AT_vtable_elem_location) is excluded: a method that is not a thunk is in the same slot everywhere. So is one
+without debug information, an alias that gcc made, if another method of its class has the slot. If just one member of
+the body is left, that is the one. Of several, the most derived class has it, if
 
     that one overrides the others       same name and parameters; both are destructors
     no other base is there twice        in a second A, B::f does not override A::f
@@ -112,7 +113,7 @@ class FinalOverriders:
         index, method = methods.find(body_idx[rows[at]], types)
         found = _Found(rows[at[index]], types[index], method)
         found = found.only(_are_among(asked.among, found.asked, methods.function[found.method]))
-        found = found.only(self._may_be_in(asked.slot[found.asked], methods, found.method))
+        found = found.only(self._may_be_in(asked.slot[found.asked], methods, found))
 
         members = np.full(len(asked.slot), ALL_MEMBERS, np.int64)
         rows, first, end = runs(found.asked)
@@ -126,11 +127,12 @@ class FinalOverriders:
             members[row] = self._most_derived(hierarchies, int(class_idx[row]), methods, left)
         return members
 
-    def _may_be_in(self, slots: U32, methods: ClassMethods, rows: I64) -> Mask:
+    def _may_be_in(self, slots: U32, methods: ClassMethods, found: _Found) -> Mask:
         """Return whether debug information, if there is any, has each method in that slot of its class's own vtable.
 
         There are two slots of a destructor, and clang records 0 for both.
         """
+        rows = found.method
         is_plain = (methods.thunk_bytes[rows] == 0) & (methods.destructor[rows] == NO_DESTRUCTOR)
         members = methods.member[rows]
         declared, roots = methods.roots_of(members[is_plain])
@@ -139,7 +141,10 @@ class FinalOverriders:
         is_recorded[declared[after != 0]] = True
         is_slot = (after != 0) & (after <= _SLOT_LIMIT)
         recorded = _pairs(declared[is_slot], after[is_slot] - np.uint64(1))
-        return np.asarray(~is_plain | ~is_recorded[members] | is_in(_pairs(members, slots), distinct(recorded)))
+        has_slot = is_plain & is_in(_pairs(members, slots), distinct(recorded))
+        of_class = _pairs(found.asked, found.type)
+        is_taken = is_in(of_class, distinct(of_class[has_slot]))
+        return np.asarray(~is_plain | has_slot | (~is_recorded[members] & ~is_taken))
 
     def _hierarchies(self, rows: I64) -> _Hierarchies:
         """Return the hierarchies of the classes with these rows."""

@@ -46,6 +46,35 @@ def test_clang_merges_nothing_unless_it_is_asked_to(workshop: Workshop, capsys: 
     assert run_pass(image, capsys) == (False, [], "")
 
 
+# of two methods of one class that gcc has merged only one has debug information
+HOOKS = """
+    extern volatile int total;
+    struct Hooks { virtual void before(int n); virtual void after(int n); virtual void body(int n) = 0; };
+"""
+METHODS = {
+    "hooks.cpp": f"""{HOOKS}
+    void Hooks::before(int n) {{ total = total + n; }}
+    void Hooks::after(int n) {{ total = total + n; }}
+    """,
+    "main.cpp": f"""{HOOKS}
+    volatile int total;
+    struct Mine : Hooks {{ void body(int n) override {{ total = total + n * 2; }} }};
+    NOINLINE void other(int n) {{ total = total + n; }}
+    NOINLINE void run(Hooks &hooks, int n) {{ hooks.before(n); hooks.body(n); hooks.after(n); }}
+    int main(int n, char **) {{ Mine mine; other(n); run(mine, n); return 0; }}
+    """,
+}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, Toolchain("gcc", "lld")], ids=str, indirect=True)
+def test_each_slot_has_the_method_that_debug_information_has_in_it(workshop: Workshop) -> None:
+    image, _ = workshop.link("program", workshop.compile(METHODS, "-fipa-icf"), "all")
+    icf("pass", image)
+    vtables = json.loads(icf("dump", "--json", image))["vtables"]
+    slots = {tuple(slot["name"] for slot in vtable["slots"][:2]) for vtable in vtables}
+    assert slots == {("Hooks::before(int)", "Hooks::after(int)")}
+
+
 def test_icf_link_says_it_once(tmp_path: Path) -> None:
     (tmp_path / "a.cpp").write_text(MERGED.replace("NOINLINE", "__attribute__((noinline))"))
     gcc = (tool("g++"), "-O2", "-g", "-ffunction-sections")
