@@ -24,6 +24,7 @@ _SPELLINGS = (
     (re.compile(r"\b(short|long long|long) unsigned int\b"), r"unsigned \1"),
     (re.compile(r"\b(short|long long|long) int\b"), r"\1"),
     (re.compile(r"(?<=\d)(?:u|l|ul|ll|ull)\b"), ""),  # 3ul
+    (re.compile(r"\bbasic_(i|o|io)stream<char>"), r"\1stream"),
 )
 _CONST = re.compile(r"\bconst\b")
 _LAMBDA = "::<lambda("
