@@ -32,9 +32,10 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?<![\w.])-?\d(?:[eE][+-]|[\w.])*")  # of C++: 1, 2.5e+0f, 0x10; a null pointer to a member is -1
 _NUMBER_OF_SYMBOL = re.compile(r"\b(\d+)[ul]*\b")  # 3ul, for which a DIE has 3
 _DIGITS = re.compile(r"\d+")
-_LENGTH_DIGITS = 4  # of the longest identifier
+_LENGTH_DIGITS, _IDENTIFIER_BYTES = 4, 1 << 10  # of the longest identifier
+_MANGLED_BYTES = 1 << 14  # of a symbol that is not demangled
 _ANONYMOUS = "(anonymous namespace)"
-_PARAMETERS = re.compile(r"\([^()]*\)")  # the innermost parentheses
+_PARENTHESIS = re.compile(r"[()]")
 _AS_WRITTEN = re.compile(r"""'(?:\\[^']+|[^'])'|".*"|\boperator [^(]*|<constructor>""", re.DOTALL)
 # with the quotes of 'lambda2'(int), for which a DIE has only <lambda(int)>
 _ARGUMENT_WORD = re.compile(r"\w+|[*&']")
@@ -69,21 +70,37 @@ def words_of_die(name: str) -> frozenset[str]:
     >>> sorted(words_of_die("each<ns::work(std::size_t)::<lambda(Money)>, 'a', 12>"))
     ['12', 'each', 'ns', 'work']
     """
-    rest = _AS_WRITTEN.sub("", name.replace(_ANONYMOUS, ""))
-    while (less := _PARAMETERS.sub("", rest)) != rest:
-        rest = less
+    rest = _without_parentheses(_AS_WRITTEN.sub("", name.replace(_ANONYMOUS, "")))
     numbers = [] if "{" in rest else filter(str.isdecimal, _NUMBER.findall(rest))
     return frozenset(_IDENTIFIER.findall(_NUMBER.sub("", rest))).difference(_COMMON).union(numbers)
 
 
 def _words_of_mangled(symbol: str) -> frozenset[str]:
     """Return what may be identifiers, which follow their lengths, and numbers."""
-    words = {symbol, *_DIGITS.findall(symbol)}
-    for digits in _DIGITS.finditer(symbol):
+    text = symbol[:_MANGLED_BYTES]
+    words = {symbol, *_DIGITS.findall(text)}
+    for digits in _DIGITS.finditer(text):
         start, end = digits.span()
         starts = range(max(start, end - _LENGTH_DIGITS), end)  # the digits before may end another name
-        words.update(symbol[end : end + int(symbol[start:end])] for start in starts)
+        sizes = (int(text[start:end]) for start in starts)
+        words.update(text[end : end + size] for size in sizes if size <= _IDENTIFIER_BYTES)
     return frozenset(words)
+
+
+def _without_parentheses(text: str) -> str:
+    """Return a text without what stands in parentheses; those without a counterpart stay."""
+    opened: list[int] = []
+    pairs: list[tuple[int, int]] = []  # the outermost so far
+    for found in _PARENTHESIS.finditer(text):
+        if found[0] == "(":
+            opened.append(found.start())
+        elif opened:
+            start = opened.pop()
+            while pairs and pairs[-1][0] > start:
+                pairs.pop()
+            pairs.append((start, found.end()))
+    starts, ends = [*(start for start, _ in pairs), len(text)], [0, *(end for _, end in pairs)]
+    return " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def assign(
