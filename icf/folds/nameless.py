@@ -70,7 +70,7 @@ def words_of_die(name: str) -> frozenset[str]:
     >>> sorted(words_of_die("each<ns::work(std::size_t)::<lambda(Money)>, 'a', 12>"))
     ['12', 'each', 'ns', 'work']
     """
-    rest = _without_parentheses(_AS_WRITTEN.sub("", name.replace(_ANONYMOUS, "")))
+    rest = without_parentheses(_AS_WRITTEN.sub("", name.replace(_ANONYMOUS, "")))
     numbers = [] if "{" in rest else filter(str.isdecimal, _NUMBER.findall(rest))
     return frozenset(_IDENTIFIER.findall(_NUMBER.sub("", rest))).difference(_COMMON).union(numbers)
 
@@ -87,7 +87,7 @@ def _words_of_mangled(symbol: str) -> frozenset[str]:
     return frozenset(words)
 
 
-def _without_parentheses(text: str) -> str:
+def without_parentheses(text: str) -> str:
     """Return a text without what stands in parentheses; those without a counterpart stay."""
     opened: list[int] = []
     pairs: list[tuple[int, int]] = []  # the outermost so far

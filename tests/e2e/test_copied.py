@@ -115,11 +115,11 @@ INSTANCES = {
         int second(int n);
         namespace {
           struct Base { virtual int body(int n) = 0; };
-          template <int N> struct Case : Base {
-            int body(int n) override { int sum = N / 2 ? second(n) : first(n); total += 1; return sum; }
+          template <KIND> struct Case : Base {
+            int body(int n) override { int sum = IS_SECOND ? second(n) : first(n); total += 1; return sum; }
           };
         }
-        Case<0> zero; Case<1> one; Case<2> two; Case<3> three;
+        Case<ZERO> zero; Case<ONE> one; Case<TWO> two; Case<THREE> three;
         Base *volatile cases[] = {&zero, &one, &two, &three};
         int main() { for (Base *each : cases) total += each->body(total); return 0; }
     """,
@@ -132,14 +132,26 @@ INSTANCES = {
 }
 
 
+TYPES = ["-DKIND=class T", "-DIS_SECOND=(sizeof(T) > 2)", "-DZERO=char", "-DONE=short", "-DTWO=int", "-DTHREE=long"]
+NUMBERS = ["-DKIND=int N", "-DIS_SECOND=(N > 1)", "-DZERO=0", "-DONE=1", "-DTWO=2", "-DTHREE=3"]
+
+
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
-def test_aliases_leave_room_for_one_description_alone(workshop: Workshop) -> None:
-    program = workshop.build_with_tables(INSTANCES, flags=["-fipa-icf"])
-    first, second = (frozenset({f"_ZN12_GLOBAL__N_14CaseILi{n}EE4bodyEi" for n in pair}) for pair in ((0, 1), (2, 3)))
+@pytest.mark.parametrize(
+    ("flags", "arguments", "open_count"),
+    [(TYPES, ("c", "s", "i", "l"), 2), (NUMBERS, ("Li0E", "Li1E", "Li2E", "Li3E"), 1)],  # numbers tell whose a DIE is
+    ids=["types", "numbers"],
+)
+def test_aliases_leave_room_for_one_description_alone(
+    workshop: Workshop, flags: list[str], arguments: tuple[str, ...], open_count: int
+) -> None:
+    program = workshop.build_with_tables(INSTANCES, flags=["-fipa-icf", *flags])
+    names_of = [f"_ZN12_GLOBAL__N_14CaseI{argument}E4bodyEi" for argument in arguments]
+    first, second = frozenset(names_of[:2]), frozenset(names_of[2:])
     assert {first, second} < program.merged()
     (body,) = [found for found in classes(program) if len(found["members"]) > 2]
     names = [member["linkage_name"] for member in body["members"]]
-    assert set(names) in ({*first, "body"}, {*second, "body"}) and names.count("body") == 2
+    assert set(names) in ({*first, "body"}, {*second, "body"}) and names.count("body") == open_count
     assert "members-complete" not in body["flags"]  # the other pair has a description, and an alias without
     found = program.check_names()
     assert [found[min(pair)] for pair in (first, second)] == [{"ambiguous"}, {"ambiguous"}]
