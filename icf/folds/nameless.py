@@ -7,9 +7,7 @@ belong together:
 
 * the symbol is local, if gcc says that the function is,
 * the file of the symbol is the unit's, where both are known, and
-* every word of the DIE's name, and of its class, occurs in the symbol: identifiers and whole numbers, but for what gcc
-  writes as the source does, or otherwise than demanglers do: types of parameters (`<lambda(size_t)>`), the type of a
-  conversion, characters, texts, fractions, fields of objects (`f<Point{1, 0}>`).
+* every word of the DIE's name, and of its class, is one of the symbol (`icf.folds.words`).
 
 This never excludes the true DIE of a symbol. So a symbol that only one DIE fits has found it, if it has one: of the
 aliases that gcc made of a function none has (see `members`). Of several DIEs that fit, instances of one template, the
@@ -27,24 +25,11 @@ from functools import cache
 from typing import NamedTuple
 
 from icf.demangle import demangle
+from icf.folds.words import words_of_die, words_of_symbol
 
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_NUMBER = re.compile(r"(?<![\w.])-?\d(?:[eE][+-]|[\w.])*")  # of C++: 1, 2.5e+0f, 0x10; a null pointer to a member is -1
-_NUMBER_OF_SYMBOL = re.compile(r"\b(\d+)[ul]*\b")  # 3ul, for which a DIE has 3
-_DIGITS = re.compile(r"\d+")
-_LENGTH_DIGITS, _IDENTIFIER_BYTES = 4, 1 << 10  # of the longest identifier
-_MANGLED_BYTES = 1 << 14  # of a symbol that is not demangled
-_ANONYMOUS = "(anonymous namespace)"
-_PARENTHESIS = re.compile(r"[()]")
-_AS_WRITTEN = re.compile(r"""'(?:\\[^']+|[^'])'|".*"|\boperator [^(]*|<constructor>""", re.DOTALL)
+_NUMBER_SUFFIX = re.compile(r"\b(\d+)[ul]+\b")  # 3ul, for which a DIE has 3
 # with the quotes of 'lambda2'(int), for which a DIE has only <lambda(int)>
 _ARGUMENT_WORD = re.compile(r"\w+|[*&']")
-# words that a demangler spells otherwise, or not at all
-_COMMON = frozenset(
-    "const volatile signed unsigned char short int long float double bool void struct class enum union lambda operator"
-    " unnamed true false nullptr nullptr_t decltype auto typename template std __cxx11 basic_string string allocator"
-    " char_traits basic_istream basic_ostream basic_iostream __complex__ __vector __restrict__".split()
-)
 
 
 class Kind(NamedTuple):
@@ -54,53 +39,6 @@ class Kind(NamedTuple):
     files: frozenset[str]
     class_name: str = ""  # of a method
     die_count: int = 1
-
-
-def words_of_symbol(symbol: str) -> frozenset[str]:
-    """Return all identifiers and numbers of a symbol; of one that cannot be demangled further words, too."""
-    text = demangle(symbol)
-    if text == symbol and symbol.startswith("_Z"):
-        return _words_of_mangled(symbol)
-    return frozenset(_IDENTIFIER.findall(text)).union(_NUMBER_OF_SYMBOL.findall(text))
-
-
-def words_of_die(name: str) -> frozenset[str]:
-    """Return the words of a DW_AT_name that its symbol must have, too.
-
-    >>> sorted(words_of_die("each<ns::work(std::size_t)::<lambda(Money)>, 'a', 12>"))
-    ['12', 'each', 'ns', 'work']
-    """
-    rest = without_parentheses(_AS_WRITTEN.sub("", name.replace(_ANONYMOUS, "")))
-    numbers = [] if "{" in rest else filter(str.isdecimal, _NUMBER.findall(rest))
-    return frozenset(_IDENTIFIER.findall(_NUMBER.sub("", rest))).difference(_COMMON).union(numbers)
-
-
-def _words_of_mangled(symbol: str) -> frozenset[str]:
-    """Return what may be identifiers, which follow their lengths, and numbers."""
-    text = symbol[:_MANGLED_BYTES]
-    words = {symbol, *_DIGITS.findall(text)}
-    for digits in _DIGITS.finditer(text):
-        start, end = digits.span()
-        starts = range(max(start, end - _LENGTH_DIGITS), end)  # the digits before may end another name
-        sizes = (int(text[start:end]) for start in starts)
-        words.update(text[end : end + size] for size in sizes if size <= _IDENTIFIER_BYTES)
-    return frozenset(words)
-
-
-def without_parentheses(text: str) -> str:
-    """Return a text without what stands in parentheses; those without a counterpart stay."""
-    opened: list[int] = []
-    pairs: list[tuple[int, int]] = []  # the outermost so far
-    for found in _PARENTHESIS.finditer(text):
-        if found[0] == "(":
-            opened.append(found.start())
-        elif opened:
-            start = opened.pop()
-            while pairs and pairs[-1][0] > start:
-                pairs.pop()
-            pairs.append((start, found.end()))
-    starts, ends = [*(start for start, _ in pairs), len(text)], [0, *(end for _, end in pairs)]
-    return " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def assign(
@@ -194,5 +132,5 @@ def _arguments(text: str, head: str) -> list[list[str]]:
         depth += {"<": 1, "(": 1, "{": 1, ">": -1, ")": -1, "}": -1}.get(char, 0)
         if depth == 0:
             break
-    plain = (_NUMBER_OF_SYMBOL.sub(r"\1", argument) for argument in arguments)
+    plain = (_NUMBER_SUFFIX.sub(r"\1", argument) for argument in arguments)
     return [sorted(_ARGUMENT_WORD.findall(argument)) for argument in plain]

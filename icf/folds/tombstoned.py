@@ -22,7 +22,7 @@ from icf.folds.body_members import PlainRows
 from icf.folds.functions import Bodies
 from icf.folds.identity import Identities, offsets_in_debug_str
 from icf.folds.member import FoldMember
-from icf.folds.nameless import words_of_die, words_of_symbol
+from icf.folds.words import words_of_die, words_of_symbol
 from icf.sets import distinct, is_in, rows_with, runs
 from icf.strings import hash_names
 

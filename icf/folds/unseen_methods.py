@@ -16,20 +16,17 @@ method hides another: where a thunk shares the body of a method of a base, this 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from icf.columns import I64, U64, Mask
-from icf.demangle import demangle
 from icf.dwarf.virtual import VirtualDies
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL
 from icf.folds.classes import FoldFinder
-from icf.folds.nameless import without_parentheses, words_of_die, words_of_symbol
+from icf.folds.words import may_be_type
 from icf.sets import distinct, distinct_rows, is_in, rows_of_runs
 from icf.tables.pointed import thunk_target
 from icf.vtables.layout import Slots, Vtables, are_vtable_names
@@ -40,8 +37,6 @@ ANY = 0  # file
 _VTABLE = "_ZTV"
 _OFFSET_TO_TOP = np.uint64(16)  # it stands so many bytes before an address point
 _BASES_MAX = 1 << 20  # of all classes asked about
-_FUNDAMENTAL = re.compile(r"\b(?:bool|char|double|float|int|long|short|signed|unsigned|void)\b")
-_LONG_INT = re.compile(r"\b((?:long|short)(?: unsigned)?) int\b")  # gcc's; demanglers leave out the `int`
 _DIES_MAX = 1 << 8  # at one body: the classes of more are not read
 
 
@@ -258,7 +253,7 @@ class _Owners:
         if by_file is None:
             by_file = self._known[vaddr] = self._at(vaddr)
         owners = by_file.values() if file == ANY else [by_file[each] for each in (ANY, file) if each in by_file]
-        return any(_may_be(owner, each) for owner in set[str]().union(*owners) for each in types)
+        return any(may_be_type(owner, each) for owner in set[str]().union(*owners) for each in types)
 
     def _at(self, vaddr: int) -> dict[int, set[str]]:
         finder = self._finder
@@ -270,22 +265,3 @@ class _Owners:
             if owner:
                 of_files.setdefault(self._files.of_die(die), set()).add(owner)
         return of_files
-
-
-@lru_cache(1 << 16)
-def _may_be(owner: str, type_name: str) -> bool:
-    """Return whether a class, as its DIE has the name, may be a type. Not `Case<char>` and `Case<short>`.
-
-    As the arguments are written in two ways, only their words are compared, and those of fundamental types must be the
-    same: a body then counts as one with an unseen method too often, and not too seldom.
-    """
-    typeinfo = f"_ZTI{type_name}"
-    if not words_of_die(owner) <= words_of_symbol(typeinfo):
-        return False
-    head, bracket, arguments = owner.partition("<")
-    return not bracket or _fundamental(arguments) == _fundamental(demangle(typeinfo).rpartition(f"{head}<")[2])
-
-
-def _fundamental(arguments: str) -> frozenset[str]:
-    text = without_parentheses(arguments) if "lambda" in arguments else arguments  # gcc writes `<lambda(size_t)>`
-    return frozenset(_FUNDAMENTAL.findall(_LONG_INT.sub(r"\1", text)))

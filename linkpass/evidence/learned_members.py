@@ -6,7 +6,7 @@ from icf.aliases import base_name, same_function
 from icf.demangle import demangle
 from icf.folds.classes import Fold
 from icf.folds.member import FoldMember
-from icf.folds.nameless import words_of_die, words_of_symbol
+from icf.folds.words import words_of_die, words_of_symbol
 
 
 def learn_members(fold: Fold, names: list[str], file: str) -> list[int]:

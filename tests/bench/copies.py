@@ -13,6 +13,7 @@ others of their own copy only, and some with none: those that refer to what diff
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -128,9 +129,9 @@ def source(part: str) -> str:
     return HEAD.replace("PART", part) + types + f"void run() {{\n{calls}}}\n}}\n}}\n"
 
 
-def main_source(copy_count: int) -> str:
-    """Return the source that runs all copies."""
-    names = [f"{NAMESPACE.format(i)}::{part}" for i in range(copy_count) for part in PARTS]
+def main_source(copy_count: int, parts: Sequence[str] = PARTS) -> str:
+    """Return the source that runs all copies of some sources."""
+    names = [f"{NAMESPACE.format(i)}::{part}" for i in range(copy_count) for part in parts]
     declared = "".join(f"namespace {name} {{ void run(); }}\n" for name in names)
     head = "volatile unsigned long sink;\n__attribute__((noinline)) void touch(unsigned long n) { sink = sink + n; }\n"
     return f"{head}{declared}int main() {{\n" + "".join(f"  {name}::run();\n" for name in names) + "}\n"

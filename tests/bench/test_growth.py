@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.copies import NAMESPACE, copies_of
+from tests.bench.copies import copies_of, main_source
 from tests.bench.made_stacks import made_stacks
 from tests.bench.timing import run as cost_of
 from tests.support.paths import ROOT
@@ -34,6 +34,7 @@ SOURCE = """
 using Number = unsigned long;
 void touch(Number n);
 namespace N00000 {
+namespace part {
 inline const char *where() { return "N00000"; }
 static NOINLINE Number leaf(Number *n) { touch(*n); return *n += 3; }
 static NOINLINE Number grown(Number *n, Number by) { touch(*n); *n += by; touch(*n + 1); return *n; }
@@ -88,24 +89,17 @@ NOINLINE std::vector<Number> filled(Number n) {
   for (Number i = 0; i < n; i++) all.push_back(lambdas(i));
   return all;
 }
-Number run() {
+void run() {
   Both both;
   touch(where()[0]);
   Number n = risky(both, 3) + use(both), m = n;
   n += through(callback, &m);
   try { n += risky(both, 2000); } catch (Error &) { touch(m); n += grown(&m, 9); }
-  return n + filled(3).size();
+  touch(n + filled(3).size());
+}
 }
 }
 """
-
-
-def main_source(copy_count: int) -> str:
-    """Return the source that runs all copies."""
-    names = [NAMESPACE.format(i) for i in range(copy_count)]
-    declared = "".join(f"namespace {name} {{ unsigned long run(); }}\n" for name in names)
-    touch = "volatile unsigned long sink; __attribute__((noinline)) void touch(unsigned long n) { sink = sink + n; }\n"
-    return f"{touch}{declared}int main() {{\n" + "".join(f"  touch({name}::run());\n" for name in names) + "}\n"
 
 
 @dataclass(frozen=True)
@@ -136,7 +130,7 @@ def linked(kind: Kind, copy_count: int, folder: Path) -> tuple[Path, list[str]]:
     folder.mkdir()
     driver, options = tool(kind.compiler), linker_options(kind.linker, tool(f"ld.{kind.linker}"))
     objects = []
-    for name, text in ("part", SOURCE), ("main", main_source(copy_count)):
+    for name, text in ("part", SOURCE), ("main", main_source(copy_count, ["part"])):
         source = folder / f"{name}.cc"
         source.write_text(text)
         objects.append(folder / f"{name}.obj")

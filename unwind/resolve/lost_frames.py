@@ -128,9 +128,8 @@ class LostFrames:
         ends = self._ends.get((body, idx))
         if ends is None:
             calls = body.program.code.calls(body.start, body.end)
-            entered = () if calls is None else [self._enter(each, body, idx) for each in calls]
-            ends = _union([self._ends_of_call(each, body.program.candidates) for each in set(entered)])
-            self._ends[body, idx] = ends if calls is not None else Ends(is_open=True)
+            entered = [Ends(is_open=True)] if calls is None else [self._enter(each, body, idx) for each in calls]
+            ends = self._ends[body, idx] = self._ends_of_calls(entered, body.program.candidates)
         return ends
 
     def _without_frames(self, frame: Callee) -> int:
@@ -167,7 +166,7 @@ class LostFrames:
                 return Ends(is_open=True)
             if not program.code.calls_have_frame(caller.start, caller.end):
                 entered += [self._enter(return_address, caller, idx) for idx in bits(caller.domain)]
-        return _union([self._ends_of_call(each, program.candidates) for each in set(entered)])
+        return self._ends_of_calls(entered, program.candidates)
 
     def _enter(self, return_address: int, caller: Body, caller_idx: int) -> Ends:
         """Return the functions that a call enters, merged ones and others, before they tail-call."""
@@ -190,6 +189,10 @@ class LostFrames:
             is_known = bool(named) or not program.comes_back(site.symbol)
             return Ends(frozenset(named), frozenset() if is_known else _POINTERS)
         return Ends(is_open=True)
+
+    def _ends_of_calls(self, entered: Iterable[Ends], candidates: Sequence[Function]) -> Ends:
+        """Return where calls can end that enter these functions."""
+        return _union([self._ends_of_call(each, candidates) for each in set(entered)])
 
     def _ends_of_call(self, entered: Ends, candidates: Sequence[Function]) -> Ends:
         """Return where a call can end that enters these functions."""
