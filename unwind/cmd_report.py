@@ -10,7 +10,14 @@ from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.garbage import collect_seldom
 from icf.printable import say
-from unwind.options import add_cache_options, add_lossy_option, add_module_root_option, losses_of
+from unwind.options import (
+    add_cache_options,
+    add_lossy_option,
+    add_module_root_option,
+    add_value_option,
+    choose_value,
+    losses_of,
+)
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -21,8 +28,6 @@ if TYPE_CHECKING:
     from unwind.target.search import SearchPaths
 
 _IMAGE = b"\x7fELF"
-_IN_USE = "inuse_space"  # what pprof shows of a heap
-_EVENTS = ("perf", "perf-script")  # after the number of samples each event that was recorded
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,12 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     out.add_argument("--json", action="store_true", help="write the same data to stdout, as one JSON document")
     parser.add_argument("-e", "--exe", metavar="IMAGE", help="the image that a recording is of, wherever it lies now")
     add_module_root_option(parser)
-    parser.add_argument(
-        "--value",
-        metavar="NAME",
-        help="which of a profile's values to show; without it `inuse_space` if there is one, the first event of"
-        " perf.data, else the last one",
-    )
+    add_value_option(parser, "counts")
     add_debug_arguments(parser)
     add_cache_options(parser)
     add_lossy_option(parser)
@@ -77,12 +77,12 @@ def _collect(args: Namespace, search: SearchPaths) -> Report:
         if source.head.startswith(_IMAGE):
             return of_image(args.file, search)
         recording = _recording(source, args.exe)
-        chosen = value_idx(recording, args.value, source.path)
+        choose_value(args, recording, source.path)
         losses = losses_of(args, recording.losses)
         with RecordedResolver(search, images, losses=losses) as resolver:
             source.objects = RecordedObjects(resolver, search)
             with Progress(source.stream) as progress:
-                report = of_recording(source.path, recording, resolver, chosen, progress.step)
+                report = of_recording(source.path, recording, resolver, progress.step)
             resolver.report()
             return report
 
@@ -99,18 +99,6 @@ def _recording(source: Source, image: str | None) -> Recording:
     if image is None:
         raise IcfError(f"{source.path}: has addresses alone", hint="name the image that they are of with -e")
     return recording_of(source.lines(), source.path, image)
-
-
-def value_idx(recording: Recording, name: str | None, path: str) -> int:
-    """Return which value of a recording is called `name`, or counts for None; `IcfError` if none is."""
-    names = [value.name for value in recording.values]
-    if name is None:
-        if _IN_USE in names:
-            return names.index(_IN_USE)
-        return min(1, len(names) - 1) if recording.format in _EVENTS else len(names) - 1
-    if name not in names:
-        raise IcfError(f"{path}: has no value {name!r}", hint=f"it has {', '.join(names)}")
-    return names.index(name)
 
 
 def _write(report: Report, output: str | None) -> None:

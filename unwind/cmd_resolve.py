@@ -18,9 +18,18 @@ from typing import TYPE_CHECKING
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import FormatError, IcfError
 from icf.garbage import collect_seldom
+from icf.log import note
 from icf.printable import say
 from unwind.arrow import need_pyarrow
-from unwind.options import add_cache_options, add_lossy_option, add_module_root_option, add_output_option, losses_of
+from unwind.options import (
+    add_cache_options,
+    add_lossy_option,
+    add_module_root_option,
+    add_output_option,
+    add_value_option,
+    choose_value,
+    losses_of,
+)
 from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
 from unwind.readers.formats import IN_TEXT, PCS, READERS, reader_of, recognize
@@ -38,10 +47,13 @@ if TYPE_CHECKING:
 
 _EXIT_USAGE = 2
 LOG = "log"
-_NOT_LOG = ("out", "explain", "second_reader", "no_vptr", "max_candidates")
+_NOT_LOG = ("out", "value", "explain", "second_reader", "no_vptr", "max_candidates")
 _ONLY_PCS = ("modules", "pid", "explain", "second_reader")
 _COLUMNS = ("parquet", STACKS)
 _LISTING = ("text", "json")  # formats that list the functions that a frame can be
+_ONE_VALUE = ("collapsed", "firefox")  # formats that show one of a recording's values
+_OF_VALUE = (*_ONE_VALUE, "pprof")  # and one that shows it first
+_FEW_VALUES = 2  # how many samples, and what they count
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -102,6 +114,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="put the function after every address in a text (--format log), where one lies in a module that is known:"
         " -e, --modules, --pid",
     )
+    add_value_option(parser, "collapsed, firefox and pprof show")
     add_lossy_option(parser)
     parser.add_argument("--explain", action="store_true", help="explain the answer of each frame")
     parser.add_argument(
@@ -206,6 +219,12 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
     out_format = args.out or default_format(recording)
     if args.max_candidates is not None and out_format not in _LISTING:
         raise IcfError(f"--max-candidates is for --out {' and '.join(_LISTING)}, not for {out_format}")
+    if args.value is not None and out_format not in _OF_VALUE:
+        raise IcfError(f"--value is for --out {', '.join(_OF_VALUE)}, not for {out_format}")
+    choose_value(args, recording, source.path)
+    if args.value is None and out_format in _ONE_VALUE and len(recording.values) > _FEW_VALUES:
+        names = [value.name for value in recording.values]
+        note(f"{source.path}: {out_format} counts {names[recording.shown]}", f"--value NAME: {', '.join(names)}")
     if out_format in BINARY and args.output is None and sys.stdout.isatty():
         raise IcfError(f"{out_format} is not for a terminal", hint="-o FILE, or --out text")
     if out_format == STACKS:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace, _ArgumentGroup
 
-from unwind.samples.recording import Losses
+from icf.errors import IcfError
+from unwind.samples.recording import Losses, Recording
 
 
 def add_cache_options(parser: ArgumentParser | _ArgumentGroup) -> None:
@@ -49,3 +50,22 @@ def add_lossy_option(parser: ArgumentParser) -> None:
 def losses_of(args: Namespace, by_format: Losses) -> Losses:
     """Return the losses that `--lossy` names, or those of the format."""
     return by_format if args.lossy is None else Losses(args.lossy)
+
+
+def add_value_option(parser: ArgumentParser, what: str) -> None:
+    """Add `--value`; `what` shows one of a recording's values."""
+    parser.add_argument(
+        "--value",
+        metavar="NAME",
+        help=f"which of a recording's values {what}; by default the first event of perf, the default of a pprof"
+        " profile, `inuse_space` of a heap profile, else the last one",
+    )
+
+
+def choose_value(args: Namespace, recording: Recording, path: str) -> None:
+    """Let the recording show the value that `--value` names; `IcfError` if it has none of this name."""
+    if args.value is not None:
+        names = [value.name for value in recording.values]
+        if args.value not in names:
+            raise IcfError(f"{path}: has no value {args.value!r}", hint=f"it has {', '.join(names)}")
+        recording.shown = names.index(args.value)

@@ -192,6 +192,20 @@ def test_a_heap_profile_of_a_program_that_ran(heap: Path) -> None:
     assert stacks[700][-1] == "record(long)" and "main" in stacks[700]
 
 
+def test_one_value_of_a_profile_is_counted(heap: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = "alloc_objects, alloc_space, inuse_objects, inuse_space"
+    command = ["resolve", str(heap), "--out", "collapsed", "-o", str(heap.parent / "out.folded")]
+    assert main(command) == 0
+    assert capsys.readouterr().err == f"icf: {heap}: collapsed counts inuse_space\nhint: --value NAME: {names}\n"
+    assert main([*command, "--value", "inuse_objects"]) == 0
+    assert capsys.readouterr().err == ""
+    assert {line.rpartition(" ")[2] for line in (heap.parent / "out.folded").read_text().splitlines()} == {"70", "30"}
+    assert main([*command, "--value", "cpu"]) == 1
+    assert capsys.readouterr().err == f"icf: error: {heap}: has no value 'cpu'\nhint: it has {names}\n"
+    assert main(["resolve", str(heap), "--value", "inuse_objects"]) == 1
+    assert "--value is for --out collapsed, firefox, pprof, not for text" in capsys.readouterr().err
+
+
 def test_pprof_itself_splits_what_is_merged(heap: Path) -> None:
     command = pprof_command()
     profile = heap.parent / "shop.pb.gz"

@@ -58,6 +58,7 @@ _UNKNOWN, _INLINED, _DELETED = "[unknown]", "inlined", " (deleted)"
 _RUN_TIME_CODE = re.compile(r"/tmp/perf-\d+\.map|\[JIT\] .*|bpf_prog_\w+|//anon")
 _LEAST_OF_PROCESS = 1 << 36
 _KEPT_FRAMES = 1 << 20
+_PERIOD = 1  # index of the value
 
 
 def recognizes(head: bytes) -> bool:
@@ -81,7 +82,7 @@ def read(source: Source) -> Recording:
     events = set(_EVENT.findall(source.head))
     event = events.pop().decode("utf-8", "replace") if len(events) == 1 else "period"
     samples = _Text(source)
-    return Recording("perf-script", samples, (Value(), Value(event)), Losses.FRAME_POINTERS)
+    return Recording("perf-script", samples, (Value(), Value(event)), Losses.FRAME_POINTERS, shown=_PERIOD)
 
 
 class _Process:

@@ -58,6 +58,7 @@ _KEPT_STACKS = 1 << 16
 _HEX = re.compile(r"(?:[0-9a-f]{2})+")
 _DELETED = " (deleted)"
 _KERNEL = "[kernel", "[guest.kernel", "[vmlinux"
+_IN_USE = "inuse_space"
 _CALLED = re.compile(r"(?:inuse|alloc|free).*|objects|space|contentions|delay")
 """Values of profiles that are taken in functions that the program calls."""
 
@@ -92,7 +93,13 @@ def read(source: Source) -> Recording:
     reading = _Reading(inflate_content(source.content()), source.path)
     profile = reading.profile
     values = tuple([Value(reading.string(each.type), reading.string(each.unit)) for each in profile.sample_type])
-    return Recording("pprof", reading.samples(values), values, Losses.FRAME_POINTERS, Origin(profile))
+    shown = _shown([value.name for value in values], reading.string(profile.default_sample_type))
+    return Recording("pprof", reading.samples(values), values, Losses.FRAME_POINTERS, Origin(profile), shown)
+
+
+def _shown(names: list[str], default: str) -> int:
+    """Return the index of the value that pprof would show: the default of the profile, a heap's in use, the last."""
+    return next((names.index(name) for name in (default, _IN_USE) if name in names), -1)
 
 
 class _Reading:

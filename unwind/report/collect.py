@@ -30,15 +30,14 @@ def of_recording(
     path: str,
     recording: Recording,
     resolver: RecordedResolver,
-    value_idx: int = -1,
     step: Callable[[int], None] = lambda _: None,
 ) -> Report:
-    """Return the report of a recording; weights are those of its value `value_idx`.
+    """Return the report of a recording; weights are those of the value that it shows.
 
     `step` is called with numbers of samples as they are read. A recording that breaks a rule of its format has a report
     of what stands before that place, and the error as its `problem`.
     """
-    collector = ProfileCollector(resolver, recording, value_idx)
+    collector = ProfileCollector(resolver, recording)
     profile, problem = collector.collect(step)
     report = _report(path, collector.programs, collector.bodies)
     report.profile, report.problem = profile, problem

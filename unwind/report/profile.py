@@ -72,11 +72,11 @@ class _Frame(NamedTuple):
 
 
 class ProfileCollector:
-    """Collects the samples of a recording; weights are those of its value `value_idx`."""
+    """Collects the samples of a recording; weights are those of the value that it shows."""
 
-    def __init__(self, resolver: RecordedResolver, recording: Recording, value_idx: int = -1) -> None:
-        self._resolver, self._recording, self._value_idx = resolver, recording, value_idx
-        value = recording.values[value_idx]
+    def __init__(self, resolver: RecordedResolver, recording: Recording) -> None:
+        self._resolver, self._recording = resolver, recording
+        value = recording.values[recording.shown]
         self.profile = Profile(recording.format, value.name, value.unit, depth_limit=DEPTH_LIMIT)
         self.bodies: dict[BodyPlace, BodyWeights] = {}
         self.programs: dict[tuple[str, bytes], Program] = {}  # of the images that samples lie in
@@ -106,11 +106,11 @@ class ProfileCollector:
     def _read(self, step: Callable[[int], None]) -> None:
         for part in self._resolver.added_up(self._recording.samples):
             if isinstance(part, AnsweredSums):
-                self._stacks.add_sums(part, self._value_idx)
+                self._stacks.add_sums(part, self._recording.shown)
                 count = part.sample_count
             else:
                 for resolved in part:
-                    if (weight := resolved.sample.weights[self._value_idx]) > 0:
+                    if (weight := resolved.sample.weights[self._recording.shown]) > 0:
                         self._stacks.add(resolved, weight)
                 count = len(part)
             self.profile.samples += count

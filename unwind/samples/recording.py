@@ -139,6 +139,7 @@ class Recording:
     values: tuple[Value, ...] = (Value(),)
     losses: Losses = Losses.NONE
     origin: object = None  # the reader's own form of the whole, for a writer of the same format
+    shown: int = -1  # index of the value that formats of one value show
 
     def __iter__(self) -> Iterator[Sample]:
         return iter(self.samples)

@@ -3,8 +3,8 @@
     shop;main;payments();List<Payment>::grow() 12
 
 A process's name stands first where the recording has one (a label `comm`). Inlined functions and those that tail calls
-left out are frames like others. The count is the last of a recording's values: bytes in use of a heap profile, time of
-a CPU profile. A stack that counts nothing is left out. Lines are sorted. In names `;` becomes `:`, a line's end a
+left out are frames like others. The count is one of a recording's values: bytes in use of a heap profile, time of a CPU
+profile. A stack that counts nothing is left out. Lines are sorted. In names `;` becomes `:`, a line's end a
 space.
 """
 
@@ -30,14 +30,14 @@ _REPLACED = str.maketrans({";": ":", "\n": " ", "\r": " "})
 
 def open_writer(recording: Recording, namer: Namer) -> CollapsedWriter:
     """Return what writes samples for flame graphs."""
-    return CollapsedWriter(namer)
+    return CollapsedWriter(recording, namer)
 
 
 class CollapsedWriter:
     """Adds up samples, and writes them when all are there."""
 
-    def __init__(self, namer: Namer) -> None:
-        self._namer = namer
+    def __init__(self, recording: Recording, namer: Namer) -> None:
+        self._namer, self._recording = namer, recording
         self._names: list[bytes] = []
         self._numbers: dict[bytes, int] = {}
         self._of_name: dict[str, int] = {}  # several can have one text
@@ -47,13 +47,13 @@ class CollapsedWriter:
     def write(self, resolved: Resolved) -> bytes:
         """Add a sample; nothing is written yet."""
         sample, _ = resolved
-        count = sample.origin if isinstance(sample.origin, Decimal) else sample.weights[-1]
+        count = sample.origin if isinstance(sample.origin, Decimal) else sample.weights[self._recording.shown]
         self._stacks.add(resolved, count, self._root(sample.labels))
         return b""
 
     def write_sums(self, answered: AnsweredSums) -> Iterator[bytes]:
         """Add samples that are added up; nothing is written yet."""
-        self._stacks.add_sums(answered, -1, self._root(answered.sums.labels))
+        self._stacks.add_sums(answered, self._recording.shown, self._root(answered.sums.labels))
         return iter(())
 
     def end(self) -> Iterator[bytes]:

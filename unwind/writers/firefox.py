@@ -1,7 +1,7 @@
 """Write resolved samples as a processed profile of the Firefox Profiler, version 48 of the format.
 
 What was read as such a profile is written again with right names (`firefox_renamed`). From other formats a profile is
-made: a thread for each process and thread of the recording, samples in the order of time with the last of their values
+made: a thread for each process and thread of the recording, samples in the order of time with one of their values
 as weight, a library for each module. Source: firefox-devtools/profiler, src/types/profile.ts.
 
 An address counts from the lowest of its library. That is the address as linked in an image that can lie anywhere, which
@@ -69,8 +69,8 @@ class FirefoxWriter:
     """Collects samples, and writes them when all are there."""
 
     def __init__(self, recording: Recording, namer: Namer) -> None:
-        self._namer = namer
-        unit = recording.values[-1].unit
+        self._namer, self._shown = namer, recording.shown
+        unit = recording.values[recording.shown].unit
         self._weight_type = {"bytes": "bytes", "nanoseconds": "tracing-ms"}.get(unit, "samples")
         self._libs: dict[tuple[str, bytes], int] = {}
         self._threads: dict[_ThreadKey, _Thread] = {}
@@ -81,7 +81,7 @@ class FirefoxWriter:
         thread = self._threads.get(key)
         if thread is None:
             thread = self._threads[key] = _Thread(self._namer, self._libs)
-        weight: float = resolved.sample.weights[-1]
+        weight: float = resolved.sample.weights[self._shown]
         if self._weight_type == "tracing-ms":
             weight /= _NS_PER_MS
         thread.samples.append((resolved.sample.time_ns, thread.stack(resolved), weight))

@@ -139,6 +139,7 @@ class PprofWriter:
         if self._origin is None:
             for name, unit in self._recording.values:
                 tables.profile.sample_type.add(type=tables.string(name), unit=tables.string(unit))
+            tables.profile.default_sample_type = tables.string(self._recording.values[self._recording.shown].name)
             if self._times_ns is not None:
                 tables.profile.duration_nanos = _checked(self._times_ns[1] - self._times_ns[0])
         yield gzip.compress(tables.profile.SerializeToString(deterministic=True), _COMPRESSION, mtime=0)

@@ -36,6 +36,23 @@ def test_a_profile_byte_for_byte() -> None:
     assert sample.process.modules == [frame.module]
 
 
+@pytest.mark.parametrize(
+    ("names", "default", "shown"),
+    [
+        (["samples", "cpu"], "", "cpu"),
+        (["samples", "cpu"], "samples", "samples"),
+        (["alloc_space", "inuse_space", "other"], "", "inuse_space"),
+        (["alloc_space", "inuse_space"], "alloc_space", "alloc_space"),
+        (["samples"], "gone", "samples"),
+    ],
+)
+def test_the_value_that_is_shown(names: list[str], default: str, shown: str) -> None:
+    maker = ProfileMaker(*((name, "count") for name in names))
+    maker.message.default_sample_type = maker.string(default)
+    recording = read("pprof", maker.write())
+    assert recording.values[recording.shown].name == shown
+
+
 @pytest.mark.parametrize("size_bytes", range(1, len(PROFILE)))
 def test_a_truncated_profile_is_refused_or_lacks_only_whole_fields(size_bytes: int) -> None:
     try:

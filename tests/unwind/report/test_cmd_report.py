@@ -12,8 +12,6 @@ import pytest
 from icf import cli
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
-from unwind.cmd_report import value_idx
-from unwind.samples.recording import Recording, Value
 
 SHOP = ROOT / "testdata" / "shop"
 STACKS = [json.loads(line)["stack"] for line in (SHOP / "shop.gold.json").read_text().splitlines()]
@@ -102,19 +100,3 @@ def test_nothing_known_is_a_failure(folder: Path, capsys: pytest.CaptureFixture[
     _, err = printed(capsys, "-e", "shop", "far.txt", "-o", "report.html", status=1)
     assert err == "icf: every frame of every stack is unknown\n"
     assert (folder / "report.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("format", "names", "chosen"),
-    [
-        ("pprof", ["samples", "cpu"], "cpu"),
-        ("pprof", ["alloc_space", "inuse_space", "other"], "inuse_space"),
-        ("perf", ["samples", "cycles", "instructions"], "cycles"),
-        ("perf", ["samples"], "samples"),
-        ("pcs", ["samples"], "samples"),
-    ],
-)
-def test_the_value_that_counts(format: str, names: list[str], chosen: str) -> None:
-    recording = Recording(format, [], tuple(map(Value, names)))
-    assert names[value_idx(recording, None, "f")] == chosen
-    assert names[value_idx(recording, names[0], "f")] == names[0]

@@ -128,7 +128,8 @@ def test_the_chosen_value_counts(resolver: RecordedResolver, shop: Path) -> None
     ]
     recording = Recording("pprof", read, (Value("objects"), Value("space", "bytes")))
     space = of_recording("f", recording, resolver).profile
-    objects = of_recording("f", recording, resolver, 0).profile
+    recording.shown = 0
+    objects = of_recording("f", recording, resolver).profile
     assert space is not None and objects is not None
     assert (space.value, space.unit, space.weight, space.samples) == ("space", "bytes", 11, 3)
     assert (objects.value, objects.unit, objects.weight) == ("objects", "count", 3)

@@ -14,7 +14,7 @@ from tests.support.answers import ORDER, PAYMENT, UNKNOWN, either, left_out, uni
 from tests.support.builds import uncompiled
 from unwind.resolve.resolved import AnsweredSums, AnsweredTree, Resolved, StackAnswers, WholeStack
 from unwind.samples.calls import CallTree, stacks_at
-from unwind.samples.recording import Label, RecordedFrame, RecordedProcess, Sample
+from unwind.samples.recording import Label, RecordedFrame, RecordedProcess, Recording, Sample
 from unwind.samples.sums import StackSums
 from unwind.writers import _stacks, stack_texts
 from unwind.writers.collapsed import CollapsedWriter
@@ -121,7 +121,7 @@ def test_another_tree_begins_when_the_one_before_it_was_written() -> None:
 @pytest.mark.parametrize("whole", [1, 5])
 def test_collapsed_stacks_are_the_same(whole: int) -> None:
     stacks = some_stacks(random.Random(5), 20)
-    writer, each = CollapsedWriter(Namer()), CollapsedWriter(Namer())
+    writer, each = CollapsedWriter(Recording("f", []), Namer()), CollapsedWriter(Recording("f", []), Namer())
     assert not list(writer.write_sums(added_up(stacks, whole)))
     for stack, count in stacks.items():
         each.write(weighed(one(stack), count))

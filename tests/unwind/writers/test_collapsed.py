@@ -9,7 +9,7 @@ from icf.model import Verdict
 from tests.support.answers import ORDER, PAYMENT, UNKNOWN, either, left_out, unique, unmerged
 from tests.support.recordings import read
 from unwind.resolve.resolved import Resolved, StackAnswers
-from unwind.samples.recording import Inlined, Label, RecordedFrame, RecordedModule, RecordedProcess, Sample
+from unwind.samples.recording import Inlined, Label, RecordedFrame, RecordedModule, RecordedProcess, Recording, Sample
 from unwind.symbolize.answer import Answer
 from unwind.writers.collapsed import CollapsedWriter
 from unwind.writers.named import Namer
@@ -19,7 +19,7 @@ GROW, MAIN, OTHER = RecordedFrame(0x1136, SHOP), RecordedFrame(0x1180, SHOP), Re
 
 
 def write(*samples: tuple[Sample, tuple[Answer, ...]]) -> str:
-    writer = CollapsedWriter(Namer())
+    writer = CollapsedWriter(Recording("f", []), Namer())
     assert b"".join([writer.write(Resolved(sample, StackAnswers(each))) for sample, each in samples]) == b""
     return b"".join(writer.end()).decode("utf-8", "surrogateescape")
 

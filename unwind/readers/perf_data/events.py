@@ -69,6 +69,7 @@ _NAMES = {
     (1, 10): "bpf-output",
 }
 _CLOCKS = {(1, 0), (1, 1)}
+_DUMMY = (1, 9)
 # fields of fixed size that a sample begins with, 8 bytes each, in this order
 _PREFIX = (
     SAMPLE_IDENTIFIER,
@@ -141,6 +142,11 @@ class Event:
     zeros_before: tuple[int, ...] = ()
     zeros_after: tuple[int, ...] = ()
     known_weights: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by period: mostly the same
+
+    @property
+    def is_dummy(self) -> bool:
+        """Whether it counts nothing."""
+        return (self.attr.type, self.attr.config) == _DUMMY
 
     @property
     def unit(self) -> str:
@@ -259,13 +265,18 @@ class Events:
                 self._by_id[each].name = name
 
     def values(self) -> tuple[Value, ...]:
-        """Return what the weights of samples count: for each event how many samples, and the sum of their periods."""
-        count = len(self.all)
+        """Return what the weights of samples count: for each event how many samples, and the sum of their periods.
+
+        A dummy event, which perf adds for the other records of a whole system, has no samples.
+        """
+        sampled = [event for event in self.all if not event.is_dummy] or self.all
         for event in self.all:
-            event.zeros_before, event.zeros_after = (0, 0) * event.index, (0, 0) * (count - 1 - event.index)
-        if count == 1:
-            return Value(), Value(self.all[0].name, self.all[0].unit)
-        each = ((Value(f"{event.name} samples"), Value(event.name, event.unit)) for event in self.all)
+            before = sum(each.index < event.index for each in sampled)
+            after = len(sampled) - before - 1
+            event.zeros_before, event.zeros_after = (0, 0) * min(before, len(sampled) - 1), (0, 0) * max(after, 0)
+        if len(sampled) == 1:
+            return Value(), Value(sampled[0].name, sampled[0].unit)
+        each = ((Value(f"{event.name} samples"), Value(event.name, event.unit)) for event in sampled)
         return tuple(value for pair in each for value in pair)
 
     def layouts(self) -> Layouts:

@@ -39,6 +39,7 @@ from unwind.samples.recording import Losses, Recording
 from unwind.walk.vdso import RecordedVdso
 
 _EVENT_UPDATE_NAME = 2
+_FIRST_PERIOD = 1  # index among the values: the first event's
 
 
 def read_recording(source: Source) -> Recording:
@@ -66,7 +67,7 @@ def read_recording(source: Source) -> Recording:
     records = Records(content, *header.data, is_compressed=is_compressed)
     objects = CopiedObjects(source, dumps, records)
     samples = Samples(header, records, views, processes, dumps, objects)
-    return Recording("perf", samples, values, _losses(header))
+    return Recording("perf", samples, values, _losses(header), shown=_FIRST_PERIOD)
 
 
 def _first_pass(content: FileBytes, header: Header) -> tuple[Changes, bool]:

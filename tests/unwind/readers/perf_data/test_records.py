@@ -233,6 +233,20 @@ def test_several_events_are_told_apart_by_id(tmp_path: Path) -> None:
         assert [each.weights for each in recording] == [(1, 5, 0, 0), (0, 0, 1, 6), (1, 5, 0, 0)]
 
 
+def test_the_dummy_event_of_a_whole_system_is_not_a_value(tmp_path: Path) -> None:
+    """`perf record -a` adds it, after the event that was asked for."""
+    kind = PLAIN | 1 << 16
+    attrs = attr(kind, config=0, period=5), attr(kind, config=9, period=1)
+    stack = words(41) + pack("<QIIQ", 0x5010, 7, 7, 20) + words(2, CONTEXT_USER, 0x5010)
+    content = perf_data(SHOP + record(SAMPLE, stack), *attrs, ids=((41,), (42,)))
+    (tmp_path / "perf.data").write_bytes(content)
+    with Source.open(str(tmp_path / "perf.data")) as source:
+        recording = reader_of("perf").read(source)
+        assert recording.values == (Value(), Value("cpu-clock", "nanoseconds"))
+        assert recording.values[recording.shown].name == "cpu-clock"
+        assert [each.weights for each in recording] == [(1, 5)]
+
+
 def test_a_pipe_has_its_events_in_records(tmp_path: Path) -> None:
     build_id = record(67, pack("<i20s4x", -1, b"\2" * 20) + b"/bin/x\0\0", 0)
     mapped = mmap2(7, 0x5000, 0x1000, "/bin/x", 1)
