@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
+from icf.errors import IcfError
 from icf.model import Verdict
 from icf.printable import say
 from unwind.options import add_cache_options, add_module_root_option, add_output_option
@@ -67,6 +68,8 @@ def _open(args: Namespace, search: SearchPaths, opened: ExitStack) -> Iterator[R
     """Return the threads of what the user has named."""
     with_lines, use_vptrs = not args.no_lines, not args.no_vptr
     if args.pid is not None:
+        if args.debug_file is not None:
+            raise IcfError("--debug-file is for dumps", hint="of a process, name folders with --debug-root")
         from unwind.target.live_stacks import LiveStacks
 
         return opened.enter_context(LiveStacks(args.pid, search, with_lines=with_lines, use_vptrs=use_vptrs)).threads()

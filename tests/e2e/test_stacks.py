@@ -171,6 +171,20 @@ def test_the_text_reads_like_that_of_gdb(cores: tuple[Path, Path]) -> None:
     assert "Thread 3 (LWP " in text and "The stack goes on" not in text
 
 
+def test_a_debug_file_is_that_of_one_module(
+    programs: tuple[Path, Path], cores: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The program is stripped; its libraries are other modules."""
+    stripped = tmp_path / "root" / programs[0].name
+    stripped.parent.mkdir()
+    run(tool("strip"), programs[0], "-o", stripped)
+    options = ("--module-root", stripped.parent, "--cache-dir", tmp_path / "cache")
+    assert frames_of(cores[0], *options) != frames_of(cores[0])
+    assert frames_of(cores[0], *options, "--debug-file", programs[0]) == frames_of(cores[0])
+    command = (sys.executable, "-m", "icf", "stacks", "--core", cores[0], *options, "--debug-file", programs[1])
+    assert f"{programs[1]}: belongs to none of the modules: it was not used" in run(*command).stderr
+
+
 def test_an_image_of_another_build_is_not_taken(
     programs: tuple[Path, Path], cores: tuple[Path, Path], tmp_path: Path
 ) -> None:

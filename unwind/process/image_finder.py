@@ -3,12 +3,15 @@
 A recording is read where its modules may be elsewhere, or where other files have taken their paths. In this order:
 
     the image that `-e` names
+    below each directory R of the user, if a build id was recorded: `--module-root`, then `--debug-root`:
+        R/.build-id/ab/cdef          where the build id is abcdef
+        R/.build-id/ab/cdef/elf
+        R/usr/lib/libx.so            the path below R, as in a copy of the file system
+        R/libx.so
     /proc/PID/root/usr/lib/libx.so   as a process that still runs sees the path, if it sees other files than this one
     /usr/lib/libx.so                 the path itself
-    R/.build-id/ab/cdef              where the build id is abcdef; R is each `--module-root`, then each `--debug-root`,
-    R/.build-id/ab/cdef/elf          then ~/.debug, where perf keeps copies
-    R/usr/lib/libx.so                the path below R, as in a copy of the file system
-    R/libx.so
+    below each R                     if no build id was recorded
+    below ~/.debug                   where perf keeps copies, stripped ones, too
     /usr/bin/libx.so, /usr/lib/...   of a module without a directory, as Crashpad names libraries: beside the program,
                                      and where this machine has its libraries
     debuginfod servers               by build id (`icf.remote.debuginfod`)
@@ -64,10 +67,12 @@ class ImageFinder:
     def __init__(
         self, module_roots: Sequence[str] = (), debug_roots: Sequence[str] = (), image: str | None = None
     ) -> None:
-        self.roots = (*module_roots, *debug_roots, os.path.expanduser(PERF_CACHE))
+        self._own_roots = (*module_roots, *debug_roots)
+        self.roots = (*self._own_roots, os.path.expanduser(PERF_CACHE))
         self.program_folders: tuple[str, ...] = ()  # where libraries of which only the name is known may be, too
         self.given_path = image  # what the user has named
         self.given: Image | None = None  # the image that the user has named, once it was needed
+        self._is_given_used = False
         self._found: dict[Sought, Image | str] = {}
         self._pe_images: dict[Sought, PeImage | str] = {}
         self._of_build: dict[tuple[str, bytes], Image] = {}  # whichever container they are of
@@ -123,7 +128,10 @@ class ImageFinder:
         self._ends.add(problem)
 
     def report(self) -> None:
-        """Report each module that was not found, once, and how many frames lack it."""
+        """Report each module that was not found, once, and how many frames lack it; and an image that none was."""
+        if self.given is not None and not self._is_given_used:
+            warn(f"{self.given_path}: matches none of the modules by build id or name: it was not used")
+            self._is_given_used = True
         for problem in dict.fromkeys((*self._unknown, *sorted(self._ends))):
             count = len(self._unknown.get(problem, ()))
             parts = [f"{count:,} distinct frame{'s are' if count != 1 else ' is'} unknown"] if count else []
@@ -151,9 +159,11 @@ class ImageFinder:
 
             self.given = self._opened.enter_context(Image.open(self.given_path))
         if sought.build_id:
-            return self.given if is_of_build(self.given, sought.build_id) else None
-        is_named_so = os.path.basename(self.given_path) == os.path.basename(sought.path)
-        return self.given if is_named_so else None
+            is_meant = is_of_build(self.given, sought.build_id)
+        else:
+            is_meant = os.path.basename(self.given_path) == os.path.basename(sought.path)
+        self._is_given_used |= is_meant
+        return self.given if is_meant else None
 
     def _search(self, sought: Sought) -> Image | str:
         from icf.elf.image import Image
@@ -182,15 +192,23 @@ class ImageFinder:
     def _candidates(self, sought: Sought) -> Iterator[tuple[str, bool]]:
         """Yield paths, and whether the file there must be the one that was mapped."""
         path, build_id, root = sought.path, sought.build_id, sought.root
+        below = [(each, False) for one in self._own_roots for each in _below(one, path, build_id)]
+        if build_id:
+            yield from below
         if root:
             yield os.path.join(root, path.lstrip("/")), True
         yield path, True
-        yield from ((each, False) for each in paths_below(self.roots, build_id, ("", "elf")))
-        for below in self.roots:
-            yield os.path.join(below, path.lstrip("/")), False
-            yield os.path.join(below, os.path.basename(path)), False
+        if not build_id:
+            yield from below
+        yield from ((each, False) for each in _below(os.path.expanduser(PERF_CACHE), path, build_id))
         if build_id and "/" not in path:
             yield from ((os.path.join(each, path), False) for each in (*self.program_folders, *library_folders()))
+
+
+def _below(root: str, path: str, build_id: bytes) -> list[str]:
+    """Return where a module may be below a directory."""
+    of_build = paths_below((root,), build_id, ("", "elf"))
+    return [*of_build, os.path.join(root, path.lstrip("/")), os.path.join(root, os.path.basename(path))]
 
 
 def paths_below(roots: Sequence[str], build_id: bytes, names: Sequence[str]) -> Iterator[str]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from icf.columns import U64, Mask
 from icf.elf.image import Image
-from icf.log import note
+from icf.log import note, warn
 from icf.model import RuntimeAddr, Verdict
 from unwind.process.image_finder import ImageFinder
 from unwind.process.process import Module, Process
@@ -79,6 +79,7 @@ class RecordedResolver:
         self._images = RecordedImages(images, search.cache_dir)
         self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
         self._of_process: dict[RecordedProcess, tuple[int, ProcessStacks]] = {}  # with the number of its modules
+        self._is_debug_file_used = False
         self._stack_count = self._frame_count = 0  # of those that processes keep
         self._trees: dict[CallTree, TreeStates] = {}
         self._own = CallTree()  # of stacks that come without one
@@ -249,6 +250,8 @@ class RecordedResolver:
     def report(self) -> None:
         """Report modules that were not found or do not fit, and callers that may be missing."""
         self._finder.report()
+        if self._search.debug_file is not None and not self._is_debug_file_used:
+            warn(f"{self._search.debug_file}: belongs to none of the modules: it was not used")
         lost_count = sum(len(process.lost_callers) for _, process in self._of_process.values())
         if lost_count:
             note(
@@ -280,6 +283,7 @@ class RecordedResolver:
 
     def _forget(self) -> None:
         """Forget whole stacks, and trees that grew too large."""
+        self._is_debug_file_used = False
         self._stack_count = self._frame_count = 0
         for _, process in self._of_process.values():
             process.stacks.clear()
@@ -312,5 +316,7 @@ class RecordedResolver:
         return resolver
 
     def _load(self, image: PlacedImage, linkage: Linkage) -> Program:
-        cache = image.cache or self._search.open(image.path)
-        return self._search.program(cache, image.path, self._opened, image.exports, linkage)
+        search = self._search.for_module(image.image)
+        self._is_debug_file_used |= search.debug_file is not None
+        cache = image.cache or search.open(image.path)
+        return search.program(cache, image.path, self._opened, image.exports, linkage)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from icf.errors import IcfError
 from unwind.program.exports import Exports
 from unwind.program.program import Linkage, Program
 from unwind.symcache.reader.program import has_program, load_cached
 from unwind.symcache.reader.symcache import SymCache
 from unwind.symcache.store.store import open_or_build
+
+if TYPE_CHECKING:
+    from icf.image import AnyImage
 
 
 class SearchPaths(NamedTuple):
@@ -30,6 +34,27 @@ class SearchPaths(NamedTuple):
             cache_dir=self.cache_dir,
             shared_caches=self.shared_caches,
         )
+
+    def for_module(self, image: AnyImage | None) -> SearchPaths:
+        """Return the paths for one of several images: with the debug file that the user has named if it is its own."""
+        if self.debug_file is None or (image is not None and self._is_own(image)):
+            return self
+        return self._replace(debug_file=None)
+
+    def _is_own(self, image: AnyImage) -> bool:
+        """Return whether the debug file is that of an image."""
+        assert self.debug_file is not None
+        if image.format == "PE":
+            from icf.pe.debugfile import wrong_pdb
+
+            return not wrong_pdb(self.debug_file, image.build_id)
+        from icf.debugfiles.search import open_debug_file
+
+        try:
+            open_debug_file(image, self.debug_file).close()
+        except IcfError:
+            return False
+        return True
 
     def program(
         self,

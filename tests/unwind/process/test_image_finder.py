@@ -59,6 +59,32 @@ def test_a_build_id_decides(shop: Path, tmp_path: Path) -> None:
         assert found(finder, Sought("/gone/shop", build_id())) == str(kept / "elf")
 
 
+def test_what_the_user_names_comes_first_and_copies_of_perf_last(shop: Path, tmp_path: Path) -> None:
+    """The file at the recorded path, and the copy that perf makes of it, are often stripped."""
+    kept = tmp_path / "home" / ".debug" / ".build-id" / build_id().hex()[:2] / build_id().hex()[2:]
+    kept.mkdir(parents=True)
+    shutil.copy(shop, kept / "elf")
+    named = tmp_path / "named" / "shop"
+    named.parent.mkdir()
+    shutil.copy(shop, named)
+    for path in (str(shop), "/gone/shop"):
+        for module_roots, debug_roots in (([str(named.parent)], ()), ((), [str(named.parent)])):
+            with ImageFinder(module_roots, debug_roots) as finder:
+                assert found(finder, Sought(path, build_id())) == str(named)
+    with ImageFinder([str(named.parent)]) as finder:
+        assert found(finder, Sought(str(shop))) == str(shop)  # nothing shows that the other one is of its build
+
+
+def test_an_image_that_matches_no_module_is_reported(shop: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "icf"), ImageFinder(image=str(shop)) as finder:
+        finder.report()
+        assert not caplog.messages  # there were no modules
+        finder.find(Sought("/gone/libx.so", bytes(20)))
+        finder.report()
+        finder.report()
+    assert caplog.messages == [f"{shop}: matches none of the modules by build id or name: it was not used"]
+
+
 def test_without_a_build_id_the_inode_decides(shop: Path, tmp_path: Path) -> None:
     identity = mapped_id(shop)
     with ImageFinder() as finder:
