@@ -219,3 +219,38 @@ def moved(core: Path, programs: tuple[Path, Path], folder: Path) -> Path:
     path = folder / "core"
     path.write_bytes(content)
     return path
+
+
+OVERFLOW = """
+struct Order { int id; }; struct Payment { int id; };
+template <class T> struct List {
+  __attribute__((noinline)) int grow(T *t, int depth) {
+    volatile char room[64];
+    BEFORE
+    int found = grow(t, depth + 1);
+    AFTER
+    return found + room[3];
+  }
+};
+List<Order> orders; List<Payment> payments;
+int main(int argc, char **) {
+  Order order{1}; Payment payment{2};
+  return argc > 1 ? payments.grow(&payment, 0) : orders.grow(&order, 0);
+}
+"""
+
+
+@pytest.mark.parametrize("where", ["BEFORE", "AFTER"])
+def test_a_stack_that_overflowed(tmp_path: Path, where: str) -> None:
+    """The stack pointer lies below the stack, which nothing of the core file has; a call or a store has failed."""
+    source = tmp_path / "deep.cpp"
+    stores = dict.fromkeys(("BEFORE", "AFTER"), "") | {where: "room[depth & 63] = t->id;"}
+    source.write_text(re.sub("BEFORE|AFTER", lambda found: stores[found[0]], OVERFLOW))
+    run(tool("g++"), "-O1", "-g", "-ffunction-sections", "-c", source, "-o", tmp_path / "deep.o")
+    link(tmp_path / "deep", "gold", tmp_path / "deep.o", "-Wl,--icf=all")
+    icf("pass", tmp_path / "deep", "--objects", tmp_path / "deep.o")
+    core = crash(tmp_path, tmp_path / "deep", "payments")
+    (thread,) = frames_of(core, "--no-lines", "--cache-dir", tmp_path / "cache")
+    names = [each["name"] for each in thread["frames"]]
+    assert len(names) > 50_000 and "main" in names[-4:]
+    assert {name for name in names[: names.index("main")]} == {"List<Payment>::grow(Payment*, int)"}

@@ -4,6 +4,9 @@ The walk needs memory in one piece. Of a stack a window above the stack pointer 
 end, or goes on to another stack (that of a signal handler, of a fibre), it begins again with more. A dump may have
 gigabytes of memory, of which a stack is a small part.
 
+Where a stack has overflowed, the stack pointer lies below the memory that it may use: then the window begins with that
+memory.
+
 A program counter that lies in no code was called through a bad pointer: its caller is found as at the first instruction
 of a function.
 
@@ -27,7 +30,7 @@ from unwind.walk.plt import entry_row
 from unwind.walk.walker import End, Steps, Walker
 from unwind.walk.windows import WindowsSteps
 
-FRAME_LIMIT = 1 << 16
+FRAME_LIMIT = 1 << 18  # 8 MiB, which most stacks may have, in frames of 32 bytes
 _FIRST_BYTES = 1 << 14
 _GROWTH = 8
 _LIMIT_BYTES = 1 << 28  # of memory that one walk takes
@@ -111,7 +114,7 @@ class DumpWalker:
 
     def _extend(self, windows: dict[int, tuple[int, int]], sp: int, size_bytes: int) -> bool:
         """Add to the windows what was copied of a frame; return whether they did not have it."""
-        extent = self._dump.memory.extent(sp)
+        extent = self._dump.memory.extent(sp) or self._dump.memory.extent(sp + size_bytes - 1)
         if extent is None:
             return False
         low, high = max(sp - self._red_zone_bytes, extent[0]), min(sp + size_bytes, extent[1])
