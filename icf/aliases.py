@@ -103,6 +103,15 @@ def is_clone(symbol: str) -> bool:
     return base_name(symbol) != symbol and not is_cold_part(symbol)
 
 
+def is_specialized(symbol: str) -> bool:
+    """Return whether the function is a clone for certain arguments: foo.constprop.0 of another unit can be for others.
+
+    >>> is_specialized("_Z3foov.constprop.0.cold"), is_specialized("_Z3foov.isra.0")
+    (True, False)
+    """
+    return ".constprop" in symbol and is_clone(symbol)
+
+
 def base_name(symbol: str) -> str:
     """Return the linkage name without what a compiler appended: foo.cold, foo.constprop.0, foo.llvm.123.
 

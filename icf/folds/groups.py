@@ -21,8 +21,13 @@ class Group:
     external: bool
     dies: list[int] = field(default_factory=list)
     roots: set[int] = field(default_factory=set)
-    kept: bool = False  # an address of it stands in the image as it was linked
+    kept_dies: set[int] = field(default_factory=set)  # whose address stands in the image as it was linked
     from_abstract: bool = False
+
+    @property
+    def kept(self) -> bool:
+        """Whether the code at the body is this function's."""
+        return bool(self.kept_dies)
 
     @property
     def may_be_clone(self) -> bool:
@@ -56,7 +61,8 @@ def group_dies(identities: Identities, dies: list[int], lost: frozenset[int], gl
         group = groups.setdefault(key, Group(linkage, name, external))
         group.dies.append(die)
         group.roots.update((die, root))
-        group.kept |= die not in lost
+        if die not in lost:
+            group.kept_dies.add(die)
         group.from_abstract |= from_abstract
     return _unite_variants(list(groups.values()))
 
@@ -71,7 +77,7 @@ def _unite_variants(groups: list[Group]) -> list[Group]:
             if _same_code(group.linkage, other.linkage):
                 other.dies += group.dies
                 other.roots |= group.roots
-                other.kept |= group.kept
+                other.kept_dies |= group.kept_dies
                 break
         else:
             united.append(group)

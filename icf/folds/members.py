@@ -22,6 +22,7 @@ from icf.aliases import (
     is_abstract,
     is_clone,
     is_of_one_unit,
+    is_specialized,
     kin,
     may_be_one_function,
     name_before_link,
@@ -79,7 +80,7 @@ def match(
     nameless: list[Group] = []
     has_symbols = bool(named or plain or len(kept_of_rows))
     rest = _ByKin(named)
-    reported_names = _names_by_kin(reported)
+    reported_names = _reported_by_kin(reported)
     numbered = _Numbered(groups, rest)
     for group in sorted(groups, key=lambda group: not is_abstract(group.linkage)):  # clones first: fewer names fit them
         assert identities is not None
@@ -91,16 +92,21 @@ def match(
             mine = _from_unit(mine, identities.files_of(group.dies))
         if not group.external:
             mine = numbered.symbols_of(group, mine, drops_names=drops_names)
+        known = [each for each in reported_names.get(kin(group.linkage or group.name), ()) if group.has_symbol(each.name)]
+        is_lost = drops_names and has_symbols and not mine and group.may_be_clone
         clones = _by_function(mine)
-        if len(clones) > 1:  # foo and foo.constprop.0: nothing shows which DIE is whose
-            made = [_member(entries) for entries in clones.values()]
+        names = [each.name for each in mine or (known if is_lost else ())]
+        if group.linkage and ((names and all(map(is_specialized, names))) or (is_lost and not names)):
+            members += _clones_of_units(identities, group, mine, known, knows_kept=knows_kept)
+        elif len(clones) > 1:  # foo and foo.constprop.0: nothing shows which DIE is whose
+            made = [_member(entries) for entries in clones]
             for member in made:
                 member.roots = set(group.roots)
             members += made
         else:
-            member = _member(mine) if mine else _unsymbolized(group, reported_names, drops_names and has_symbols)
+            member = _member(mine) if mine else _unsymbolized(group, known if is_lost else None)
             member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
-            if member.local:  # the symbols of its copies in other units may be dropped
+            if member.local and not is_specialized(member.name):  # symbols of its copies in other units may be dropped
                 member.files |= identities.files_of(group.dies)
             member.kept = group.kept if knows_kept else None
             members.append(member)
@@ -116,21 +122,51 @@ def match(
     return members
 
 
-def _names_by_kin(reported: list[ReportedFunction]) -> dict[str, set[str]]:
-    by_kin: dict[str, set[str]] = {}
-    for name, _ in reported:
-        by_kin.setdefault(kin(name_before_link(name)), set()).add(name)
+def _clones_of_units(
+    identities: Identities, group: Group, named: list[Named], reported: list[ReportedFunction], *, knows_kept: bool
+) -> list[FoldMember]:
+    """Return the clones of one function for certain arguments: each unit has its own.
+
+    The DIEs of a unit are those of its one clone. The symbol of that may be dropped (gold), or the address of the DIE
+    may be overwritten (lld).
+    """
+    dies_of: dict[str, list[int]] = {entry.file: [] for entry in named}
+    for die in group.dies:
+        dies_of.setdefault(min(identities.files_of([die]), default=""), []).append(die)
+    made = []
+    for file, dies in dies_of.items():
+        own = [_member([entry]) for entry in named if entry.file == file]
+        if not own:
+            names = {name for name, at in reported if at in (file, "") and group.has_symbol(name)}
+            name = names.pop() if len(names) == 1 else ""
+            lost = FoldMember(name or demangle(group.linkage), local=True, files=frozenset({file} - {""}))
+            lost.nameless = not name
+            own.append(lost)
+        roots = {*dies, *(described.root for described in identities.of(dies))}
+        for member in own:
+            member.roots, member.linkage = set(roots), group.linkage
+        if dies and len(own) == 1:
+            own[0].dies = dies
+            own[0].kept = not group.kept_dies.isdisjoint(dies) if knows_kept else None
+        made += own
+    return made
+
+
+def _reported_by_kin(reported: list[ReportedFunction]) -> dict[str, list[ReportedFunction]]:
+    by_kin: dict[str, list[ReportedFunction]] = {}
+    for each in reported:
+        by_kin.setdefault(kin(name_before_link(each.name)), []).append(each)
     return by_kin
 
 
-def _unsymbolized(group: Group, reported: dict[str, set[str]], is_lost: bool) -> FoldMember:
-    """Return the member for DIEs without a symbol; `is_lost`: they had one, which the linker dropped."""
+def _unsymbolized(group: Group, reported: list[ReportedFunction] | None) -> FoldMember:
+    """Return the member for DIEs without a symbol; `reported`: what its symbol may be, which the linker dropped."""
     name = group.linkage or group.name
-    if is_lost and group.may_be_clone:
-        known = sorted(filter(group.has_symbol, reported.get(kin(name), ())))
-        if len(known) != 1:  # the function is known, its symbol is not
+    if reported is not None:
+        names = {each.name for each in reported}
+        if len(names) != 1:  # the function is known, its symbol is not
             return FoldMember(demangle(name), local=True, nameless=True)
-        name = known[0]
+        name = names.pop()
     return FoldMember(name, local=not group.external)
 
 
@@ -144,13 +180,16 @@ def _member(entries: list[Named]) -> FoldMember:
     )
 
 
-def _by_function(entries: list[Named]) -> dict[str, list[Named]]:
+def _by_function(entries: list[Named]) -> list[list[Named]]:
     """Return entries by source function: variants of one constructor stay together."""
-    by_name: dict[str, list[Named]] = {}
+    functions: list[list[Named]] = []
     for entry in entries:
-        known = next((name for name in by_name if same_function(name, entry.name)), entry.name)
-        by_name.setdefault(known, []).append(entry)
-    return by_name
+        own = next((known for known in functions if same_function(known[0].name, entry.name)), None)
+        if own is None or is_specialized(entry.name):
+            functions.append([entry])
+        else:
+            own.append(entry)
+    return functions
 
 
 def _from_unit(entries: list[Named], files: frozenset[str]) -> list[Named]:
@@ -233,14 +272,18 @@ def _members_by_kin(members: list[FoldMember]) -> dict[str, list[FoldMember]]:
 
 
 def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
-    """Add symbols without a group: they are variants of members, or members of their own."""
+    """Add symbols without a group: they are variants of members, or members of their own.
+
+    Two local symbols of one name are two functions, also where their units have source files of one name.
+    """
     by_kin = _members_by_kin(members)
     for entry in entries:
         relatives = by_kin.setdefault(kin(entry.name), [])
         is_shared = _is_clone_of_shared(entry.name)
         for member in relatives:
             at_home = is_shared or entry.file in member.files or not (entry.file or member.files)
-            if at_home and same_function(member.name, entry.name):
+            is_another = entry.local and not is_shared and bool(member.symbols) and member.is_named(entry.name)
+            if at_home and not is_another and same_function(member.name, entry.name):
                 member.symbols.append(entry.row)
                 member.files |= {entry.file} - {""}
                 if entry.name != member.name:
@@ -266,21 +309,29 @@ def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *
         mine = [member for member in relatives if _is_reported(member, name, file)]
         if len({member.name for member in mine}) > 1:  # clones of one function are functions
             mine = [member for member in mine if member.is_named(name)] or mine
-        if count and not _is_clone_of_shared(name) and any(member.is_named(name) for member in mine):
+        if (
+            (count or is_specialized(name))
+            and not _is_clone_of_shared(name)
+            and any(member.is_named(name) for member in mine)
+        ):
             mine = [member for member in mine if not member.is_named(name) or id(member) in free]
         if mine:
             free.discard(id(mine[0]))
             if not mine[0].is_named(name):
                 mine[0].aliases = sorted({*mine[0].aliases, name})
         else:
-            member = FoldMember(name, local=bool(file), files=frozenset({file} - {""}))
+            is_local = bool(file) or is_of_one_unit(name)
+            member = FoldMember(name, local=is_local, files=frozenset({file} - {""}))
             members.append(member)
             relatives.append(member)
 
 
 def _is_clone_of_shared(name: str) -> bool:
-    """Return whether a function is a clone of one that units share: each unit that made the clone has it for itself."""
-    return is_clone(name) and name.startswith("_Z") and not is_of_one_unit(name)
+    """Return whether a function is a clone of one that units share, which each unit that made it has for itself.
+
+    Clones for certain arguments are not meant: those of two units can call different functions.
+    """
+    return is_clone(name) and not is_specialized(name) and name.startswith("_Z") and not is_of_one_unit(name)
 
 
 def _is_reported(member: FoldMember, name: str, file: str) -> bool:

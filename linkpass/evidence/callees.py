@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import base_name, name_before_link, same_function
+from icf.aliases import base_name, is_specialized, name_before_link, same_function
 from icf.columns import I64, U64, Mask
 from icf.folds.identity import Described
 from icf.sets import distinct, is_in, rows_with, runs
@@ -58,6 +58,7 @@ class Callees:
         assert identities is not None
         self._debug, self._targets, self._dies, self._identities = linked.debug, targets, dies, identities
         self._known = identities.columns(dies)
+        self._folds = linked.folds
 
     @property
     def is_local(self) -> Mask:
@@ -169,13 +170,16 @@ class Callees:
         found = candidates.member.copy()
         rows = np.flatnonzero(candidates.is_open)
         callees, targets = candidates.callee[rows], candidates.target[rows]
-        described = self._identities.of(self._dies[callees].tolist())
-        for row, callee, kin, target in zip(
-            rows.tolist(), described, self._known.kin_hash[callees].tolist(), targets.tolist(), strict=True
+        dies = self._dies[callees].tolist()
+        described = self._identities.of(dies)
+        for row, die, callee, kin, target in zip(
+            rows.tolist(), dies, described, self._known.kin_hash[callees].tolist(), targets.tolist(), strict=True
         ):
             if self._targets.is_merged[target]:
                 named = self._targets.names_of(target, kin)
                 members = {member for member, name in named if _is_member(callee, name)}
+                if len(members) > 1:
+                    members = self._of_unit(members, target, die)
             else:
                 members = {member for member, name in self._targets.names_of(target) if _is_symbol(callee, name)}
             if found[row] != NONE:
@@ -183,6 +187,15 @@ class Callees:
             if members:
                 found[row] = members.pop() if len(members) == 1 else SEVERAL
         return found
+
+    def _of_unit(self, members: set[int], target: int, die: int) -> set[int]:
+        """Return those of some members that the unit of a callee can call: not clones that other units have made."""
+        known, files = self._folds[int(self._targets.vaddr[target])].members, self._identities.files_of([die])
+        return {
+            member
+            for member in members
+            if not (own := known.files_of(member)) or not files or own & files or not is_specialized(known[member].name)
+        }
 
 
 def _counts(ascending: U64, values: U64) -> I64:

@@ -23,7 +23,8 @@ import numpy as np
 from icf.columns import I64, U64, Mask
 from icf.elf.types import Machine
 from icf.model import Evidence
-from icf.sets import in_order_met, is_in, rows_with
+from icf.sets import in_order_met, is_in, rows_with, runs
+from linkpass.evidence.callees import NONE, SEVERAL
 from linkpass.evidence.object_callees import ObjectCallees
 from linkpass.evidence.reach import Reach
 from linkpass.evidence.records import Records, Statements
@@ -70,7 +71,10 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
     names = name_callee(relocations.type, operand[named] != 0, linked.image.machine)
     named, relocations = named[names], relocations.rows(names)
     callees = ObjectCallees(linked, objects, np.concatenate([target[named], target[beside]]))
-    statements.state_found(slot[named], callees.members_of(relocations, target[named]))
+    of_slot = np.bincount(slot, minlength=1)
+    is_one = of_slot[slot] == 1  # else several functions of one name have this code, and one of them is the caller
+    found = np.full(len(slot), NONE)
+    found[named] = callees.members_of(relocations, target[named], may_learn=is_one[named])
     columns = functions[beside], end[beside], starts[beside]
     has_operand = [
         objects.has_operand(function, linked.image, own_end, start)
@@ -78,8 +82,19 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
     ]
     beside = beside[np.array(has_operand, np.bool_)]
     distances = (target[beside] - starts[beside]).view(np.int64)
-    statements.state_found(slot[beside], callees.members_beside(functions[beside], distances, target[beside]))
+    found[beside] = callees.members_beside(functions[beside], distances, target[beside])
+    asked = np.concatenate([named, beside])
+    statements.state_found(slot[asked], np.where(is_one | _agree(slot, found), found, SEVERAL)[asked])
     return statements
+
+
+def _agree(slot: I64, found: I64) -> Mask:
+    """Return for which rows all those of the same slot have found the same."""
+    order = np.lexsort((found, slot))
+    _, first, end = runs(slot[order])
+    is_same = np.empty(len(slot), np.bool_)
+    is_same[order] = np.repeat(found[order[first]] == found[order[end - 1]], end - first)
+    return is_same
 
 
 def _unknown_branches(linked: Linked, reach: Reach, records: Records) -> tuple[_Callers, _Branches]:

@@ -110,13 +110,17 @@ class ObjectCallees:
         pair, found = self._objects.functions_at(object_idx, of.section[functions], offset)
         return self._members(targets, pair, of.name_hash[found], object_idx[pair])
 
-    def members_of(self, relocations: Relocations, targets: U64) -> I64:
-        """Return the member of its target that each relocation means, NONE or SEVERAL if that is not known."""
+    def members_of(self, relocations: Relocations, targets: U64, may_learn: Mask) -> I64:
+        """Return the member of its target that each relocation means, NONE or SEVERAL if that is not known.
+
+        `may_learn`: its function calls the target for certain, so what the image does not name becomes a member.
+        """
         columns = relocations.object_idx, relocations.symbol, relocations.addend, targets.view(np.int64)
         first, number = in_order_met(np.stack(columns, axis=1))
         called = _Called.by(relocations.rows(first), self._objects, self._bias)
         found = self._members(targets[first], *called.names(self._objects))
-        for at in np.flatnonzero(found == NONE).tolist():
+        learns = np.bincount(number, may_learn, len(first)) > 0
+        for at in np.flatnonzero((found == NONE) & learns).tolist():
             found[at] = self._learn(called, at, int(targets[first[at]]))
         return found[number]
 

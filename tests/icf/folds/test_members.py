@@ -33,7 +33,7 @@ def identities(tmp_path: Path) -> Identities:
 
 
 def group(linkage: str, name: str, *dies: int, external: bool = True, kept: bool = False) -> Group:
-    return Group(linkage, name, external, list(dies), set(dies), kept)
+    return Group(linkage, name, external, list(dies), set(dies), set(dies) if kept else set())
 
 
 def symbol(name: str, row: int, file: str = "") -> Named:

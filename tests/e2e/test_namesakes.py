@@ -1,0 +1,161 @@
+"""Functions of one name in several units that call different ones: what is known of one is not said of the other.
+
+Their source files have one name, too (`a/unit.cpp` and `b/unit.cpp`), or they are clones that gcc has made of an inline
+function for certain arguments, which each unit has for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.program import Program
+from tests.e2e.workshop import GCC_MOLD, GOLD, LLD, LLD_ALONE, Toolchain, Workshop
+
+GCC_LLD = Toolchain("gcc", "lld")
+GCC_LLDR = Toolchain("gcc", "lld", ("-Wl,--emit-relocs",))
+LEAVES = """
+    extern volatile int total;
+    NOINLINE void red(int n) { SAMPLE(); total += n; }
+    NOINLINE void blue(int n) { SAMPLE(); total += n; }
+    NOINLINE void green(int n) { SAMPLE(); total += n; }
+"""
+USES = "extern volatile int total; void red(int), blue(int), green(int); "
+
+
+def main_of(*entries: str) -> str:
+    calls = " ".join(f"{entry}(n); total += 1;" for entry in entries)
+    declared = " ".join(f"void {entry}(int);" for entry in entries)
+    return f"volatile int total; {declared} {LEAVES} int main(int n, char **) {{ {calls} return 0; }}"
+
+
+def built(
+    workshop: Workshop, sources: Mapping[str, str], main: str, flags: Sequence[str]
+) -> tuple[Program, list[Path]]:
+    """A program of sources, each under its name without the part before `_`."""
+    objects = []
+    for name, source in sources.items():
+        (made,) = workshop.compile({name.rpartition("_")[2]: source}, *flags)
+        objects.append(made.rename(workshop.folder / f"{name}.o"))
+    objects += workshop.compile({"main.cpp": main}, *flags)
+    objects.append(workshop.sampler())
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    return Program(folded, unfolded, report), objects
+
+
+def add_tables(workshop: Workshop, evidence: str, program: Program, objects: Sequence[Path]) -> None:
+    if evidence == "link":
+        done = workshop.link_with_pass(program, objects, *workshop.toolchain.link_flags, "-Wl,--icf=all")
+        assert done.returncode == 0, done.stderr
+    else:
+        program.add_tables(*(("--icf-report", program.report) if evidence == "report" else ()))
+
+
+def unit(text: str, **words: str) -> str:
+    for word, meaning in words.items():
+        text = text.replace(word, meaning)
+    return USES + text
+
+
+STEP = "namespace { NOINLINE void step(int n) { CALL(n); total += 1; } } void ENTRY(int n) { step(n); total += 1; }"
+TWO_FILES = {
+    "a_unit.cpp": unit(STEP, CALL="red", ENTRY="ea"),
+    "b_unit.cpp": unit(STEP, CALL="blue", ENTRY="eb"),
+}
+
+
+@pytest.mark.parametrize("toolchain", [LLD, LLD_ALONE, GCC_LLD, GCC_LLDR, GOLD, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("evidence", ["image", "report", "link"])
+@pytest.mark.parametrize("level", ["-g", "-g0"])
+def test_two_local_symbols_of_one_name_and_file_are_two_functions(
+    workshop: Workshop, evidence: str, level: str
+) -> None:
+    if (workshop.toolchain.linker, evidence) == ("mold", "image"):
+        pytest.skip("mold's image is not enough")
+    program, objects = built(workshop, TWO_FILES, main_of("ea", "eb"), [level])
+    if evidence == "link" and workshop.toolchain == LLD:
+        pytest.skip("the objects are enough")
+    add_tables(workshop, evidence, program, objects)
+    program.check()
+
+
+HOPS = {
+    "a_unit.cpp": unit("""
+        static NOINLINE void hop(int n) { red(n); total += 2; total += 3; }
+        namespace { NOINLINE void step(int n) { hop(n); total += 1; } }
+        void ea(int n) { step(n); total += 1; hop(n); total += 1; }
+    """),
+    "b_unit.cpp": unit("""
+        namespace { NOINLINE void step(int n) { blue(n); total += 1; } }
+        static NOINLINE void twin(int n) { red(n); total += 1; }
+        void eb(int n) { twin(n); total += 1; step(n); total += 1; }
+    """),
+    "c_unit.cpp": unit("""
+        static NOINLINE void hop(int n) { red(n); total += 2; total += 3; }
+        void ec(int n) { hop(n); total += 1; hop(n + 1); total += 1; }
+    """),
+}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_MOLD, GCC_LLD], ids=str, indirect=True)
+@pytest.mark.parametrize("level", ["-g", "-g0"])
+def test_what_an_object_says_of_one_function_makes_no_member_of_another(workshop: Workshop, level: str) -> None:
+    """The code of both `step` is the same; that of b.o, in a body of its own, calls `blue`."""
+    program, objects = built(workshop, HOPS, main_of("ea", "eb", "ec"), [level])
+    add_tables(workshop, "link", program, objects)
+    found = program.check()
+    assert found["_ZL3hopi"] <= {"unique", "ambiguous"}  # whose it is, a's or c's, is not always known
+    for frame in chain(*program.resolve()):
+        assert not {"_ZL3hopi", "hop"} & set(frame["candidates"]) or "_Z4bluei" not in frame["candidates"]
+
+
+BAR = """
+    inline NOINLINE void bar(int k, int n) {
+      if (k == 3) red(n); else if (k == 7) blue(n); else green(n);
+      total += 1;
+    }
+    void ENTRY(int n) { bar(K, n); total += 1; bar(K, n + 2); total += 1; }
+"""
+CLONES = {"a.cpp": unit(BAR, ENTRY="ea", K="3"), "b.cpp": unit(BAR, ENTRY="eb", K="7")}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_LLDR, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("evidence", ["image", "report", "link"])
+@pytest.mark.parametrize("level", ["-g", "-g0"])
+def test_clones_for_other_arguments_call_others(workshop: Workshop, evidence: str, level: str) -> None:
+    if (workshop.toolchain.linker, evidence) == ("mold", "image"):
+        pytest.skip("mold's image is not enough")
+    program, objects = built(workshop, CLONES, main_of("ea", "eb"), [level, "-O3"])
+    assert b"_Z3barii.constprop.0" in program.folded.read_bytes()
+    add_tables(workshop, evidence, program, objects)
+    found = program.check()
+    if workshop.toolchain == GCC_LLD and level == "-g":
+        assert (found["_Z3redi"], found["_Z4bluei"]) == ({"unique"}, {"unique"})
+
+
+METHOD = """
+    namespace { struct C { static NOINLINE void s(int n) { FIRST(n); total += 1; SECOND(n); total += 1; } }; }
+    static NOINLINE void s(int n) { C::s(n); total += 1; }
+    void ENTRY(int n) { s(n); total += PLUS; }
+"""
+METHODS = {
+    "a.cpp": unit(METHOD, FIRST="red", SECOND="red", ENTRY="ea", PLUS="1"),
+    "b.cpp": unit("""
+        namespace { NOINLINE void s(int n) { red(n); total += 1; blue(n); total += 1; } }
+        void eb(int n) { s(n); total += 2; }
+    """),
+    "c.cpp": unit(METHOD, FIRST="green", SECOND="blue", ENTRY="ec", PLUS="3"),
+}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("evidence", ["report", "link"])
+def test_a_reported_local_function_is_of_one_unit(workshop: Workshop, evidence: str) -> None:
+    """gcc describes both `s` of b.cpp and the method of c.cpp as `s`; a report does not tell whose it has folded."""
+    program, objects = built(workshop, METHODS, main_of("ea", "eb", "ec"), [])
+    add_tables(workshop, evidence, program, objects)
+    program.check()
