@@ -109,7 +109,7 @@ def is_specialized(symbol: str) -> bool:
     >>> is_specialized("_Z3foov.constprop.0.cold"), is_specialized("_Z3foov.isra.0")
     (True, False)
     """
-    return ".constprop" in symbol and is_clone(symbol)
+    return ".constprop" in symbol and ".constprop" in symbol[len(base_name(symbol)) :]
 
 
 def base_name(symbol: str) -> str:
