@@ -76,9 +76,10 @@ def run(args: Namespace) -> int:
             why = (
                 "no --icf among the options of this link" if command.linker.folds_functions else "GNU ld folds nothing"
             )
-            unknown = "" if passes_words_on(command) else f" (what {words[0]} adds is not known)"
-            kind = "error: " if args.strict else ""
-            say(f"icf link: {kind}{command.output}: not folded: {why}{unknown}")
+            kind, state = "error: " if args.strict else "", "not folded"
+            if not passes_words_on(command):
+                why, state = f"{why}, and {words[0]} does not say what it adds", "perhaps not folded"
+            say(f"icf link: {kind}{command.output}: {state}: {why}")
         if args.strict:
             return _EXIT_FAILED
         _become(words)

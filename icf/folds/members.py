@@ -92,7 +92,9 @@ def match(
             mine = _from_unit(mine, identities.files_of(group.dies))
         if not group.external:
             mine = numbered.symbols_of(group, mine, drops_names=drops_names)
-        known = [each for each in reported_names.get(kin(group.linkage or group.name), ()) if group.has_symbol(each.name)]
+        known = [
+            each for each in reported_names.get(kin(group.linkage or group.name), ()) if group.has_symbol(each.name)
+        ]
         is_lost = drops_names and has_symbols and not mine and group.may_be_clone
         clones = _by_function(mine)
         names = [each.name for each in mine or (known if is_lost else ())]

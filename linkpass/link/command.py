@@ -46,8 +46,7 @@ class LinkCommand(NamedTuple):
     @property
     def folds(self) -> bool:
         """Whether identical functions get folded."""
-        modes = [option.partition("=")[2] for option in self.options if option.startswith(("--icf=", "-icf="))]
-        return bool(modes) and modes[-1] in ("all", "safe") and self.linker.folds_functions
+        return self.value_of("--icf", "-icf") in ("all", "safe") and self.linker.folds_functions
 
     @property
     def is_clang(self) -> bool:
@@ -62,7 +61,7 @@ class LinkCommand(NamedTuple):
     def value_of(self, *names: str) -> str:
         """Return the value of the last of these options, `--name=value` or `--name value`; "" if there is none."""
         found = ""
-        for option, following in zip(self.options, (*self.options[1:], ""), strict=True):
+        for option, following in zip(self.options, [*self.options[1:], ""], strict=False):
             name, is_joined, value = option.partition("=")
             if name in names:
                 found = value if is_joined else following
@@ -89,6 +88,8 @@ def parse_link_command(command: Sequence[str]) -> LinkCommand:
     base = os.path.basename(command[0]).removesuffix(".exe")
     direct = bool(_DIRECT.search(base))
     arguments = expand(command[1:])
+    if not direct:
+        arguments = _with_linkers_files(arguments)
     options = tuple(arguments) if direct else tuple(_linker_options(arguments))
     output = output_of(arguments, options)
     ends_earlier = _LINKER_ENDS_EARLIER if direct else _DRIVER_ENDS_EARLIER
@@ -128,6 +129,23 @@ def linker_of(path: str) -> Linker:
 def is_linker(path: str) -> bool:
     """Return whether a program of this name is a linker, and not a compiler driver."""
     return bool(_DIRECT.search(os.path.basename(path)))
+
+
+def _with_linkers_files(arguments: Sequence[str]) -> list[str]:
+    """Return the words of a driver with those of the response files that only the linker opens: `-Wl,@file`."""
+    words: list[str] = []
+    following = iter(arguments)
+    for argument in following:
+        if argument == "-Xlinker":
+            given = [argument, next(following, "")]
+            parts = given[1:]
+        else:
+            given = [argument]
+            parts = argument[4:].split(",") if argument.startswith("-Wl,") else []
+        if any(part.startswith("@") for part in parts):
+            given = [word for part in expand(parts) for word in ("-Xlinker", part)]
+        words += given
+    return words
 
 
 def _linker_options(arguments: Sequence[str]) -> Iterator[str]:

@@ -6,7 +6,8 @@ commands that they would run, and run none: the last of those commands is the li
 
 To add words to a command, or to run it twice, is safe only if it passes its words to a driver and does nothing
 else: a wrapper that signs the program would sign twice. Known names count as drivers, other programs and
-scripts do not, except a script whose last line is `exec DRIVER ... "$@"`.
+scripts do not, except a script whose last line is `exec DRIVER ... "$@"`, or has a launcher before the driver
+(`exec ccache g++ ... "$@"`), or an array that was made of these words (`ARGS=("$@")`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 from collections.abc import Callable
 
 from icf.errors import IcfError
-from icf.linkinputs.responsefile import split_words
+from icf.linkinputs.responsefile import expand, split_words
 from linkpass.link.command import LinkCommand, chosen_linker, is_linker, linker_of, output_of
 
 _DRIVER = re.compile(
@@ -24,7 +25,13 @@ _DRIVER = re.compile(
 )
 _LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})  # they pass a link to the command that follows
 _SCRIPT_SIZE_LIMIT_BYTES = 1 << 16
-_PASSES_ON = re.compile(r"\s*exec\s+[\"']?([^\s\"']+)[\"']?\s(?:.*\s)?(?:\"\$@\"|\$\{1\+\"\$@\"\})\s*")
+# a word of a shell, not parsed any further: "$(dirname "$0")"/real-g++
+_WORD = r"""(?:"[^"]*"|'[^']*'|[^\s"'])+"""
+_LAUNCHER = rf"""["']?(?:[^\s"']*/)?(?:{"|".join(sorted(_LAUNCHERS))})["']?"""
+_ALL_WORDS = r"""(?:"\$@"|\$\{1\+"\$@"\}|"\$\{(?P<array>\w+)\[@\]\}")"""
+_PASSES_ON = re.compile(
+    rf"\s*exec\s+(?:-a\s+{_WORD}\s+)?(?:{_LAUNCHER}\s+)?(?P<driver>{_WORD})\s(?:.*\s)?{_ALL_WORDS}\s*"
+)
 
 
 def passes_words_on(command: LinkCommand) -> bool:
@@ -42,9 +49,9 @@ def passes_words_on(command: LinkCommand) -> bool:
     if script is not None:
         lines = [line for line in script.splitlines() if line.strip() and not line.lstrip().startswith("#")]
         ending = _PASSES_ON.fullmatch(lines[-1]) if lines else None
-        if ending is None:
+        if ending is None or (ending["array"] and f'{ending["array"]}=("$@")' not in map(str.strip, lines)):
             return False
-        name = ending[1]
+        name = ending["driver"].replace('"', "").replace("'", "")
     return bool(_DRIVER.search(os.path.basename(name)))
 
 
@@ -58,8 +65,10 @@ def ask_driver(command: LinkCommand) -> LinkCommand:
     named = linker_of(words[0])
     named = named if named.name else chosen_linker(words)  # gcc runs collect2, which looks for the linker
     output = output_of(words)
-    arguments = (*command.arguments, *words[1:])
-    return command._replace(output=output, arguments=arguments, options=tuple(words[1:]), linker=named)
+    options = expand(words[1:])
+    return command._replace(
+        output=output, arguments=(*command.arguments, *options), options=tuple(options), linker=named
+    )
 
 
 def _is_linker(word: str) -> bool:

@@ -27,12 +27,15 @@ from tests.support.toolchain import tool
         ["-Wl,--icf=all", "fruit.o", "libthin.a", "-o", "prog"],
         ["-Wl,--icf=all", "-Wl,--start-lib", "basket.o", "-Wl,--end-lib", "fruit.o", "-o", "./prog"],
         ["@outer.rsp"],
+        ["-Wl,@options.rsp", "fruit.o", "basket.o"],
+        ["-Xlinker", "@options.rsp", "fruit.o", "basket.o"],
     ],
-    ids=["-Wl", "-Xlinker", "archive", "thin archive", "--start-lib", "response file"],
+    ids=["-Wl", "-Xlinker", "archive", "thin archive", "--start-lib", "response file", "linker's", "-Xlinker @"],
 )
 def test_every_spelling_of_a_link(link: Link, tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "outer.rsp").write_text("-Wl,--icf=all @inner.rsp")
     (tmp_path / "inner.rsp").write_text('"fruit.o" basket.o\n-o prog\n')
+    (tmp_path / "options.rsp").write_text("--icf=all -o prog")
     done = link(*words)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert classes(tmp_path / "prog") == CLASSES
