@@ -340,8 +340,10 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     """Return whether a member may be the function of that name and file."""
     if file and member.files and file not in member.files:
         return False
+    if member.is_named(name) or is_specialized(name):
+        return member.is_named(name)
     names = (member.name, *member.aliases)
-    return member.is_named(name) or any(may_be_one_function(known, name) for known in names)
+    return any(may_be_one_function(known, name) for known in names)
 
 
 def _deduce_kept(members: list[FoldMember], of_rows: I8) -> None:

@@ -14,8 +14,9 @@ _LETTERS_WITH_ARGUMENT = frozenset("-" + letter for letter in "oLlITuxezmhRyYaAb
 _WITH_ARGUMENT = frozenset(
     "Map Tbss Tdata Ttext Xassembler Xclang arch architecture auxiliary defsym dynamic-linker dynamic-list "
     "entry exclude-libs filter fini format icf image-base include init isysroot isystem just-symbols library "
-    "library-path max-page-size mllvm oformat output param plugin plugin-opt print-map-to retain-symbols-file rpath rpath-link "
-    "script section-start soname symbol-ordering-file sysroot target undefined version-script wrap MF MQ MT".split()
+    "library-path max-page-size mllvm oformat output param plugin plugin-opt print-map-to retain-symbols-file rpath "
+    "rpath-link script section-start soname symbol-ordering-file sysroot target undefined version-script wrap MF MQ "
+    "MT".split()
 )
 
 
