@@ -2,7 +2,8 @@
 
     shop 4242/4243 [001] 25981.991483:   10101010 cpu-clock:          head: what it has, `-F` chooses
                     118a spin+0x11 (/usr/bin/shop)                    address, name, file; innermost first
-                   27304 __libc_start_main_impl+0x84 (inlined)        perf's own idea of what is inlined: left out
+                    2101 take+0x5 (inlined)                           what perf has found inlined in the next line: left
+                    2101 run+0x21 (/usr/bin/shop)                     out, as it has the address of that
         ffffffff813a2413 finish_task_switch ([kernel.kallsyms])
                                                                       an empty line ends a stack
     shop 4242 25981.992: 1 cpu-clock:  55d2c0a01136 main (/usr/bin/shop)          without call chains: one line
@@ -12,6 +13,9 @@ Up to perf 6.3 addresses in call chains are offsets in the file, from 6.4 on tho
 which it was. Mappings decide, where they are printed: an address that lies in a mapping of its file is one of the
 process, one that lies in the mapped part of the file is an offset. Without them small numbers are taken for offsets,
 which one line reports, and others are of a process of which nothing is known.
+
+perf prints `(inlined)` also for the file of a frame itself, where symbol and debug information have two names for it,
+as of merged functions. No other line has its address then. The frame is kept, without the name, which may be wrong.
 
 Names of kernel functions and of those made at run time are kept, since no linker has folded what they are of.
 """
@@ -55,6 +59,8 @@ _OFFSET = re.compile(r"(?P<name>.*)\+0x[0-9a-f]+")
 _FILE_OFFSET = re.compile(r"(?P<file>.*)\+0x(?P<offset>[0-9a-f]+)")
 _EVENT = re.compile(rb"^\S.*? +\d+\.\d+: +\d+ +(\S*[^\s:]):", re.MULTILINE)
 _UNKNOWN, _INLINED, _DELETED = "[unknown]", "inlined", " (deleted)"
+_INLINED_END = f"({_INLINED})"
+_OF_DATA = "give perf.data itself, which says all"
 _RUN_TIME_CODE = re.compile(r"/tmp/perf-\d+\.map|\[JIT\] .*|bpf_prog_\w+|//anon")
 _LEAST_OF_PROCESS = 1 << 36
 _KEPT_FRAMES = 1 << 20
@@ -72,8 +78,11 @@ def recognizes(head: bytes) -> bool:
     if first[:1].isspace() and (match := _FRAME.fullmatch(first)) is not None and match["file"] is not None:
         return True
     match = _head(first)
-    if match is None or (match["event"] is None and match["seconds"] is None):
+    if match is None:
         return False
+    if match["event"] is None and match["seconds"] is None:
+        following = _FRAME.fullmatch(lines[1]) if len(lines) > 1 and lines[1][:1].isspace() else None
+        return following is not None and following["file"] is not None
     return match["frame"] is not None or len(lines) == 1 or _FRAME.fullmatch(lines[1]) is not None
 
 
@@ -94,6 +103,51 @@ class _Process:
         self.frames: dict[tuple[str, bool], RecordedFrame | None] = {}
 
 
+class _Frames:
+    """The frames of a stack while its lines are read."""
+
+    def __init__(self, text: _Text, process: _Process) -> None:
+        self._text, self._process = text, process
+        self._frames: list[RecordedFrame] = []
+        self._is_after_kernel = False
+        self._inlined: int | None = None  # the address of the lines just read of what is inlined
+
+    def add(self, line: str) -> None:
+        """Add the frame of a line, if it has one: a line of source has none."""
+        if self._inlined is not None or line.endswith(_INLINED_END):
+            match = _FRAME.fullmatch(line)
+            address = int(match["address"], 16) if match is not None else self._inlined
+            if self._inlined not in (None, address):
+                self._add_inlined()
+            if match is not None and match["file"] == _INLINED:
+                self._inlined = address
+                return
+            self._inlined = self._inlined if match is None else None
+        frame = self._text.frame(line, self._process, self._is_exact)
+        if frame is not None:
+            self._append(frame)
+
+    def take(self) -> list[RecordedFrame]:
+        """Return the frames; the stack is at its end."""
+        if self._inlined is not None:
+            self._add_inlined()
+        return self._frames
+
+    @property
+    def _is_exact(self) -> bool:
+        return not self._frames or self._is_after_kernel
+
+    def _add_inlined(self) -> None:
+        """Add the frame at the address of the lines just read, which no line with a file has."""
+        assert self._inlined is not None
+        self._append(self._text.frame_without_file(self._inlined, self._process, self._is_exact))
+
+    def _append(self, frame: RecordedFrame) -> None:
+        self._inlined = None
+        self._frames.append(frame)
+        self._is_after_kernel = _is_kernel(frame)
+
+
 class _Text:
     """The samples of a text."""
 
@@ -101,53 +155,49 @@ class _Text:
         self._source = source
         self._processes: dict[int, _Process] = {}
         self._of_thread: dict[int, int] = {}
-        self._offset_count = self._unplaced_count = 0
+        self._offset_count = self._unplaced_count = self._without_file_count = 0
 
     def __iter__(self) -> Iterator[Sample]:
         head: re.Match[str] | None = None
-        frames: list[RecordedFrame] = []
         process = self._process(0)
-        is_open = is_after_kernel = False
+        frames = _Frames(self, process)
+        is_open = False
         for number, line_bytes in enumerate(self._source.lines(), 1):
             line = line_bytes.decode("utf-8", "surrogateescape").rstrip("\n")
             if not line.strip():
-                if is_open and (frames or head is not None):
-                    yield self._sample(head, frames, process)
-                head, frames, is_open = None, [], False
+                if is_open and ((stack := frames.take()) or head is not None):
+                    yield self._sample(head, stack, process)
+                head, is_open = None, False
                 continue
             if line.startswith("#"):
                 continue
             if is_open and line[:1].isspace():
-                frame = self._frame(line, process, not frames or is_after_kernel)
-                if frame is not None:
-                    frames.append(frame)
-                    is_after_kernel = _is_kernel(frame)
+                frames.add(line)
                 continue
             if is_open:
-                yield self._sample(head, frames, process)
-                head, frames, is_open = None, [], False
+                yield self._sample(head, frames.take(), process)
+                head, is_open = None, False
             record = _RECORD.fullmatch(line) if "PERF_RECORD_" in line else None
             if record is not None:
                 self._change(record["kind"], record["rest"])
                 continue
-            is_after_kernel = False
             head = _head(line)
             if head is not None and not (line[:1].isspace() and _FRAME.fullmatch(line) and head["event"] is None):
                 process = self._process_of(head)
+                frames = _Frames(self, process)
                 if head["frame"] is not None:
-                    frame = self._frame(head["frame"], process, True)
-                    yield self._sample(head, [frame] if frame is not None else [], process)
+                    frames.add(head["frame"])
+                    yield self._sample(head, frames.take(), process)
                     continue
                 is_open = True
             elif _FRAME.fullmatch(line):
                 head, process, is_open = None, self._process(0), True
-                frame = self._frame(line, process, True)
-                frames = [frame] if frame is not None else []
-                is_after_kernel = bool(frames) and _is_kernel(frames[0])
+                frames = _Frames(self, process)
+                frames.add(line)
             else:
                 raise LineError(self._source.path, "line", number, f"{line[:60]!r} is not a line of `perf script`")
         if is_open:
-            yield self._sample(head, frames, process)
+            yield self._sample(head, frames.take(), process)
         self._report()
 
     def _sample(self, head: re.Match[str] | None, frames: list[RecordedFrame], process: _Process) -> Sample:
@@ -202,8 +252,14 @@ class _Text:
 
     # Frames
 
-    def _frame(self, line: str, process: _Process, is_exact: bool) -> RecordedFrame | None:
-        """Return the frame of a line; None if there is none: what perf has found inlined, a source line."""
+    def frame_without_file(self, address: int, process: _Process, is_exact: bool) -> RecordedFrame:
+        """Return the frame at an address, which lies in a mapping, or nothing says of which file it is."""
+        module = next((each for each in process.mapped if each.start <= address < each.end), None)
+        self._without_file_count += module is None
+        return RecordedFrame(address, module, is_exact=is_exact)
+
+    def frame(self, line: str, process: _Process, is_exact: bool) -> RecordedFrame | None:
+        """Return the frame of a line; None if it has none, as a line of source."""
         key = line, is_exact
         if key not in process.frames:
             if len(process.frames) >= _KEPT_FRAMES:
@@ -213,7 +269,7 @@ class _Text:
 
     def _made(self, line: str, process: _Process, is_exact: bool) -> RecordedFrame | None:
         match = _FRAME.fullmatch(line)
-        if match is None or match["file"] == _INLINED:
+        if match is None:
             return None
         address, name, file = int(match["address"], 16), match["name"] or "", match["file"] or ""
         offset = _OFFSET.fullmatch(name)
@@ -243,6 +299,8 @@ class _Text:
         path = self._source.path
         if self._offset_count:
             note(f"{path}: addresses are taken for offsets in files, as perf up to 6.3 prints them", hint)
+        if self._without_file_count:
+            note(f"{path}: perf has `(inlined)` in place of the file of some frames, which are unknown", _OF_DATA)
         if self._unplaced_count:
             note(f"{path}: addresses of processes are not looked up, as no mappings are printed", hint)
 

@@ -67,6 +67,37 @@ def test_mappings_decide_what_an_address_is(text: str, base: Base, caplog: pytes
     assert libc is not None and libc.build_id == bytes(range(1, 21))
 
 
+ALONE = OFFSETS.replace("main+0x30 (/bin/shop)", "Ledger::post+0x8 (inlined)")
+
+
+def test_a_frame_whose_file_perf_replaces_by_inlined_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    """perf 6.1 of a merged function: its symbol and its debug information have two names."""
+    with caplog.at_level(logging.INFO, "icf"):
+        (each,) = samples(MAPPED + ALONE)
+    assert [(shown(frame)[0], frame.address, frame.name) for frame in each.frames[2:]] == [
+        ("", 0x2150, ""),
+        ("/lib/libc.so.6", 0x2724A, "__libc_start_call_main"),
+    ]
+    assert caplog.messages == ["f: perf has `(inlined)` in place of the file of some frames, which are unknown"]
+
+
+def test_such_a_frame_is_found_in_a_mapping(caplog: pytest.LogCaptureFixture) -> None:
+    text = RUN_TIME.replace("main+0x30 (/bin/shop)", "Ledger::post+0x8 (inlined)")
+    with caplog.at_level(logging.INFO, "icf"):
+        (each,) = samples(MAPPED + text)
+        (last,) = samples(MAPPED + text[: text.index("\t    7f")] + "\n")
+    assert not caplog.records
+    assert [shown(frame)[0] for frame in each.frames] == ["", "/bin/shop", "/bin/shop", "/lib/libc.so.6"]
+    assert list(map(shown, last.frames)) == list(map(shown, each.frames[:3]))
+
+
+def test_a_head_without_time_and_event_is_recognized() -> None:
+    text = "shop  4242 \n\t            2136 spin (/bin/shop)\n"
+    assert recognizes("perf-script", text.encode())
+    (each,) = samples(text)
+    assert [frame.name for frame in each.frames] == ["spin"]
+
+
 def test_without_mappings_a_line_says_what_was_taken(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "icf"):
         (each,) = samples(OFFSETS)
