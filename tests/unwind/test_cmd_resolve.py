@@ -119,6 +119,32 @@ def test_modules_say_where_text_without_modules_lay(shop: Path, form: str, capsy
     assert "hint: icf resolve --format log --pid PID" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("given", "shown"), [("List<Payment>::grow", "List<Order>::grow"), ("main", "main"), ("List::grow", "List::grow")]
+)
+def test_gdb_leaves_out_the_address_at_the_beginning_of_a_line(
+    shop: Path, given: str, shown: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Its name is the wrong one of those that share the body that the caller calls, or of something else."""
+    stack = [int(word, 16) for word in FIRST["stack"].split() if word != "?"][2:]
+    lines = [
+        f"#0  {given} (this=0x1) at list.h:9",
+        *(f"#{idx:<2} {at:#018x} in f () at a.c:1" for idx, at in enumerate(stack, 1)),
+    ]
+    Path("bt.txt").write_text("".join(f"{line}\n" for line in lines))
+    Path("modules.json").write_text(json.dumps([{"path": "shop", "bias": 0}]))
+    command = ["resolve", "--modules", "modules.json", "bt.txt"]
+    assert main([*command, "--format", "log"]) == 0
+    assert capfdbinary.readouterr().out.splitlines()[0].decode() == f"#0  {shown} (this=0x1) at list.h:9"
+    assert main([*command, "--out", "json"]) == 0
+    frame = json.loads(capfdbinary.readouterr().out)["frames"][0]
+    if shown != given:
+        assert (frame["address"], frame["verdict"], frame["linkage_name"]) == (None, "unique", FIRST["truth"][1])
+        assert (frame["file"], frame["line"]) == ("list.h", 9)
+    else:
+        assert (frame["verdict"], frame["recorded_name"]) == ("unknown", given)
+
+
 def test_backtraces_of_rust_without_addresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "panic").write_text("stack backtrace:\n   0: shop::grow\n             at ./src/main.rs:4:5\n")
     assert main(["resolve", str(tmp_path / "panic")]) == 1

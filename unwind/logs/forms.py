@@ -108,7 +108,7 @@ def _gdb(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     for idx, each in enumerate(known.shown):
         old = frame.lines[idx] if is_same_count else first
         arguments = old.parts[3] if is_same_count or len(known.shown) == 1 else b" (...)"
-        address = first.parts[1] + b" in " if idx == 0 else b""
+        address = first.parts[1] + b" in " if idx == 0 and first.parts[1] else b""
         name = " | ".join(map(qualified_name, each.name.split(" | "))) if each.is_settled else each.name
         where = b" at " + encoded(each.file) + b":%d" % each.line if each.file else b""
         if not each.is_settled and old.parts[4].startswith(b" from "):

@@ -49,7 +49,11 @@ def rewrite(
         lines = held[at : at + len(frame.lines)]
         at += len(lines)
         new: list[bytes] | None = None
-        shown = tuple(each for each in namer.frame(recorded, answer) if each.address is not None)
+        shown = namer.frame(recorded, answer)
+        if recorded.address is None:  # of gdb: the frame alone, without those that tail calls left out
+            shown = shown[:1]
+        else:
+            shown = tuple(each for each in shown if each.address is not None)
         stands_for = {_intercepted(symbol) for symbol in answer.linkage_names}
         if shown and len(stands_for) == 1 and "" not in stands_for:
             shown = (*shown[:-1], shown[-1]._replace(name=stands_for.pop()))
@@ -88,8 +92,8 @@ def is_certain(frames: list[TextFrame], resolved: Resolved) -> bool:
 
 def _is_better(frame: TextFrame, answer: Answer, shown: tuple[NamedFrame, ...], form: Form) -> bool:
     """Return whether an answer says more than the lines of its frame."""
-    first, last = frame.lines[0], frame.lines[-1]
-    if answer.verdict is Verdict.UNKNOWN or not first.has_place:
+    last = frame.lines[-1]
+    if answer.verdict is Verdict.UNKNOWN:
         return False
     if answer.verdict is Verdict.UNMERGED:
         return not last.name or (form.has_files and bool(shown[-1].line) and not last.line)

@@ -199,6 +199,10 @@ class Answer:
             self._frames = self._read_frames()
         return self._frames
 
+    def set_frames(self, frames: Frames) -> None:
+        """Let these be its frames, whatever is known of its address."""
+        self._frames = frames
+
     def _read_frames(self) -> Frames:
         name = self._own_name
         if name:

@@ -4,6 +4,9 @@ Where frames may be missing (`lost_callers`), the resolver allows what is possib
 processor noted has led elsewhere, a stack is cut: what stands on one side of a gap says nothing about the other. A
 stack with vtable pointers or signals is cut wherever frames may be missing.
 
+gdb leaves out the address of a frame at the beginning of a line of source, mostly that of the innermost frame. Its
+function is the one that its caller calls directly, if that has the name which gdb has printed, or shares its body.
+
 Stacks share their outer frames, so what a frame means after its callers is kept by states (`unwind.target.states`).
 Only two kinds of stacks need more than that: where a frame restricts its caller, and where the frames outwards say how
 an address is meant, by a vtable pointer or after the trampoline of a signal.
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from icf.demangle import demangle, qualified_name
 from icf.model import Verdict
 from unwind.program.frame import Frame
 from unwind.resolve.chain import Step
@@ -61,6 +65,8 @@ class ProcessStacks:
         if entered is not None and entered.step.body is not None and caller.step.enters(entered.step.body):
             return entered
         address, is_pc = self._places.address(frame), is_first or frame.is_exact
+        if address is None and frame.address is None and is_first:
+            address = _called(caller.step, frame.name)
         sampled: Sampled = Marked(address, 0, True) if is_pc and not is_first and address is not None else address
         step = self.resolver.step(caller.step, sampled, is_first)
         is_cut = False
@@ -166,8 +172,23 @@ class ProcessStacks:
             recorded.address = frame.address
         if recorded.verdict is Verdict.UNKNOWN:
             recorded.recorded_name = frame.name
+        elif frame.address is None:
+            recorded.set_frames((Frame(recorded.name or "", frame.file, frame.line, 0, False),))
         elif recorded.reason is NO_CALLER and self._lost.was(frame):
             recorded.reason = LOST_CALLER
         if recorded.reason is LOST_CALLER:
             self.lost_callers.add(frame)
         return recorded
+
+
+def _called(caller: Step, name: str) -> int | None:
+    """Return where the function starts that a frame calls directly; None if no function there has this name."""
+    if caller.body is None or not caller.return_address or not name:
+        return None
+    program = caller.body.program
+    target = program.code.call_site(caller.return_address).target
+    called = program.body_at(target) if target else None
+    if called is None or called.start != target:
+        return None
+    names = {demangle(each.name) for each in called.members}
+    return target + program.bias if name in names.union(map(qualified_name, names)) else None
