@@ -7,7 +7,8 @@ An address is hexadecimal, with or without `0x`; the first is a program counter,
 less one. `!` after an address says that it is exact: a program counter, too, where a signal interrupted the function.
 `@vptr=` after an address is the vtable pointer that the frame's `this` held; of both, `!` is written first, and read in
 either order. `?` is a frame outside of the image. `xN` at the end is a weight, the times the stack was seen. Lines
-without a frame are skipped if they are empty or a comment.
+without a frame are skipped if they are empty or a comment. Frames with numbers are none: `#0 0x401136 main` and
+`0# main` are of formats that no reader knows.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _ADDRESS = re.compile(rb"(?:0[xX])?([0-9a-fA-F]+)")
 _WEIGHT = re.compile(rb"x[0-9]{1,18}")
 _FRAME = re.compile(rb"\?|(?:0[xX])?[0-9a-fA-F]{1,16}!?(?:@vptr=(?:0[xX])?[0-9a-fA-F]+)?!?")
 _LAST = re.compile(_FRAME.pattern + rb"|" + _WEIGHT.pattern)
+_NUMBERED = re.compile(rb"\s*(?:#[0-9]+\s+0x|[0-9]{1,3}#\s)")
 _KEPT_TOKENS = 1 << 20  # distinct addresses whose value is remembered, before they are forgotten
 
 
@@ -30,6 +32,8 @@ def recognizes(head: bytes) -> bool:
     """Return whether the first line that holds something is a stack."""
     lines = head.split(b"\n")
     for line in lines:
+        if _NUMBERED.match(line):
+            return False
         plain = line.partition(b"#")[0].split()
         if plain:
             return all(_FRAME.fullmatch(token) for token in plain[:-1]) and bool(_LAST.fullmatch(plain[-1]))
@@ -80,6 +84,9 @@ def read_pcs(lines: Iterable[bytes], path: str) -> Iterator[Stack]:
     for number, line in enumerate(lines, 1):
         tokens = line.split()
         if b"#" in line:
+            if _NUMBERED.match(line):
+                problem = f"{_shown(line.strip())} is a frame of a format that icf does not know"
+                raise LineError(path, "line", number, problem)
             tokens = line[: line.index(b"#")].split()
         if not tokens:
             continue

@@ -102,3 +102,11 @@ def test_what_is_written_is_read(stacks: list[tuple[list[int | None], int]]) -> 
 )
 def test_stacks_are_known_by_their_first_line(head: bytes, expected: bool) -> None:
     assert recognizes(head) is expected
+
+
+@pytest.mark.parametrize("line", ["#0  0x00005610e637a76b leaf", " 0# leaf at a.cpp:12 [0x55]"])
+def test_frames_of_other_formats_are_no_comments(line: str) -> None:
+    """Of elfutils and of Boost: they would be skipped without a word, or read as the address 0."""
+    assert not recognizes(line.encode())
+    with pytest.raises(LineError, match="is a frame of a format that icf does not know"):
+        list(read_pcs([b"0x10 0x20\n", line.encode()], "s.txt"))
