@@ -11,13 +11,17 @@ from icf.errors import IcfError
 from tests.fuzz.limits import many, peak_memory, reset_peak_memory
 from tests.support.mutations import mutated_text
 from tests.support.recordings import read, recognizes
-from unwind.readers import backtrace, gdb, rust, sanitizer, tombstone
+from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, tombstone
 
 TEXTS = {
     "sanitizer": b"""==1==ERROR: AddressSanitizer: SEGV
     #0 0x55b480fdd984 in List<User>::last() /src/shop.cpp:7:49
     #1 0x55b480f06a60 in _start (/bin/shop+0x62a60) (BuildId: b13b462b)
     #2 f() <null> (shop+0x117c0e)
+""",
+    "llvm": b""" #0 0x000055b480fdd984 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) /src/Signals.inc:727:11
+ #1 0x000055b480f06a60 main (/bin/shop+0x62a60)
+ #2 0x00007f86a82b4d24 (/usr/lib/libLLVM.so.19.1+0xeb4d24)
 """,
     "gdb": b"""#0  show () at bt.cpp:5
         n = <optimized out>
@@ -82,10 +86,17 @@ def test_mutations_are_read(name: str) -> None:
 )
 def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
     """Lines of 256 KiB of what expressions might try over and over."""
-    for start in (b"#1 0x0000000000001136 in f", b"#1 0x1136 in ", b"#01 pc 0000000000089908 ", b"/a", b""):
+    for start in (
+        b"#1 0x0000000000001136 in f",
+        b"#1 0x1136 in ",
+        b"#1 0x0000000000001136 f ",
+        b"#01 pc 0000000000089908 ",
+        b"/a",
+        b"",
+    ):
         for end in (b"\n", b" (a+0x1)\n", b")[0x1136]\n", b") at a.c:1\n", b" (f+1)\n"):
             line = start + piece * ((1 << 18) // len(piece)) + end
             begin = time.thread_time()
-            for reader in (sanitizer, gdb, backtrace, tombstone, rust):
+            for reader in (sanitizer, llvm, gdb, backtrace, tombstone, rust):
                 reader.parse(line)
             assert time.thread_time() - begin < 1, (start, end)

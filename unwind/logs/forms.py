@@ -3,6 +3,7 @@
     sanitizers   #1 0x5581d8c5 in List<User>::sum() /src/shop.cpp:9:49
                  #1 0x5581d8c5 in List<User>::sum() | List<Order>::sum() (/usr/bin/shop+0x1398c5)
                  #1 List<User>::sum() /src/shop.cpp:9:49 (shop+0x1398c5)                             TSan
+    LLVM         #1 0x000000005581d8c5 List<User>::sum() /src/shop.cpp:9:49
     backtrace    /usr/bin/shop(List<User>::sum()+0x1b) [0x5581d8c5] at /src/shop.cpp:9:49
     gdb          #1  0x000000005581d8c5 in List<User>::sum (this=0x7ffd) at /src/shop.cpp:9
     tombstones   #01 pc 00000000001398c5  /usr/bin/shop (List<User>::sum()+27)
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 from icf.demangle import qualified_name
 from icf.printable import printable
-from unwind.readers import backtrace, gdb, rust, sanitizer, tombstone
+from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, tombstone
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.text_stacks import Dialect, TextFrame
 from unwind.samples.recording import RecordedFrame
@@ -82,6 +83,16 @@ def _sanitizer(frame: TextFrame, known: Known, number: int) -> list[bytes]:
         lines.append(b"%b#%d %b%b" % (head, number + idx, text.rstrip(), tail.lstrip(b" ")))
         place = place.partition(b" (BuildId: ")[0]  # as TSan writes it in the first line alone
     return lines
+
+
+def _llvm(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    head, address, _, _, place, tail = frame.lines[0].parts
+    place = place or _place(known.recorded)
+    texts = [(encoded(each.name), _where(each, has_column=True) or place) for each in known.shown]
+    return [
+        b"%b#%d %b %b %b%b" % (head, number + idx, address, name, where, tail)
+        for idx, (name, where) in enumerate(texts)
+    ]
 
 
 def _place(recorded: RecordedFrame) -> bytes:
@@ -151,6 +162,7 @@ def _where(frame: NamedFrame, *, has_column: bool) -> bytes:
 FORMS = (
     Form(b"#", tombstone.DIALECT, _tombstone, has_files=False),
     Form(b"#", sanitizer.DIALECT, _sanitizer),
+    Form(b"#", llvm.DIALECT, _llvm),
     Form(b"[0x", backtrace.DIALECT, _backtrace),
     Form(b"#", gdb.DIALECT, _gdb),
     Form(b" - ", rust.DIALECT, _rust, has_files=False, has_lines_of_files=True),

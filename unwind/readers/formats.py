@@ -32,12 +32,13 @@ READERS: dict[str, str] = {
     "collapsed": "unwind.readers.collapsed",
     "tombstone": "unwind.readers.tombstone",
     "sanitizer": "unwind.readers.sanitizer",
+    "llvm": "unwind.readers.llvm",
     "backtrace": "unwind.readers.backtrace",
     "gdb": "unwind.readers.gdb",
     "rust": "unwind.readers.rust",
 }
 """Name of each format -> module of its reader."""
-IN_TEXT = frozenset({"tombstone", "sanitizer", "backtrace", "gdb", "rust"})
+IN_TEXT = frozenset({"tombstone", "sanitizer", "llvm", "backtrace", "gdb", "rust"})
 """Formats of stacks in any text, of which some do not say where modules lay."""
 
 

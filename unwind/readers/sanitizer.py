@@ -25,7 +25,7 @@ from unwind.readers.text_stacks import Dialect
 from unwind.samples.recording import RecordedModule, Recording
 
 _ADDRESS = re.compile(rb"#([0-9]{1,5}) {1,2}(0x(?!0[0-9a-f]{15} )[0-9a-f]{1,16})(?= )")  # 16 digits are gdb's
-_NUMBER = re.compile(rb"#([0-9]{1,5}) {1,2}()(?=\S)")
+_NUMBER = re.compile(rb"#([0-9]{1,5}) {1,2}()(?!0x[0-9a-f]{16} )(?=\S)")  # not a line of LLVM
 _BUILD_ID = re.compile(rb" ?\(BuildId: ([0-9a-f]{2,128})\)")
 _PLACE = re.compile(rb"\+0x([0-9a-f]{1,16})\)")
 _LINE = re.compile(rb":([0-9]{1,9})(?::([0-9]{1,9}))?")
@@ -65,16 +65,16 @@ def _parse_after(line: bytes, number: re.Match[bytes]) -> FrameLine | None:
     if address:
         if text.startswith(b" in "):
             text = text[4:]
-            name, where = (text, place) if module is not None else _split_file(text)
+            name, where = (text, place) if module is not None else split_file(text)
         elif module is None:
             return None
     elif module is None:
         return None
     else:
-        name, where = _split_file(text)
+        name, where = split_file(text)
     frame.name = name.decode("utf-8", "replace") if name != b"<null>" else ""
     if not (module is not None and where is place):
-        _read_file(frame, where)
+        read_file(frame, where)
     head = line[: number.start()]
     frame.parts = (head, address, name, where, place, tail)
     return frame
@@ -102,7 +102,7 @@ def split_place(text: bytes) -> tuple[RecordedModule | None, int | None, bytes, 
     return module, int(found[1], 16), text[:start].rstrip(), text[start:]
 
 
-def _split_file(text: bytes) -> tuple[bytes, bytes]:
+def split_file(text: bytes) -> tuple[bytes, bytes]:
     """Return the name and the file with line of a function: neither of them is quoted, and both may have spaces."""
     at = text.find(b" /")
     if at < 0:
@@ -110,7 +110,7 @@ def _split_file(text: bytes) -> tuple[bytes, bytes]:
     return (text, b"") if at < 0 else (text[:at], text[at + 1 :])
 
 
-def _read_file(frame: FrameLine, where: bytes) -> None:
+def read_file(frame: FrameLine, where: bytes) -> None:
     """Read a file with line and column."""
     at = where.find(b":", max(0, len(where) - _LINE_BYTES))
     found = None

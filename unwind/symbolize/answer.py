@@ -200,7 +200,11 @@ class Answer:
         return self._frames
 
     def set_frames(self, frames: Frames) -> None:
-        """Let these be its frames, whatever is known of its address."""
+        """Let these be its frames, whatever is known of its address.
+
+        Args:
+            frames: inlined functions and lines, innermost first, the function itself last.
+        """
         self._frames = frames
 
     def _read_frames(self) -> Frames:

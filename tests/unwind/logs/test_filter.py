@@ -85,6 +85,20 @@ def test_sanitizers(shop: str, filtered: Filter, form: Callable[..., str]) -> No
         assert shown(filtered(text.encode())) == names
 
 
+@pytest.mark.parametrize("has_names", [False, True])
+def test_stacks_of_llvm(shop: str, filtered: Filter, has_names: bool) -> None:
+    """Its addresses have 16 digits, as those of gdb, and it leaves out ` in `; they are return addresses, raw."""
+    for stack, names in zip(STACKS, TRUTH, strict=True):
+        frames = []
+        for idx, (vaddr, name) in enumerate(zip(stack, names, strict=True)):
+            kept = name.replace("Session", "Order").replace("Payment", "Order")
+            where = f"/src/shop.cpp:{idx + 1}:2" if has_names and idx < len(stack) - 1 else f"({shop}+{vaddr:#x})"
+            frames.append(f" #{idx} {BIAS + vaddr:#018x} {kept + ' ' if has_names else ''}{where}\n")
+        after = filtered("".join(frames).encode()).decode().splitlines()
+        assert [line.split(" ", 3)[3].rpartition(" ")[0] for line in after] == names
+        assert [line.split(" ")[2] for line in after] == [f"{BIAS + vaddr:#018x}" for vaddr in stack]
+
+
 def test_what_is_right_stays_as_it_is(shop: str, filtered: Filter) -> None:
     before = named(shop, STACKS[1], TRUTH[1]).splitlines()
     after = filtered("\n".join(before).encode()).decode().splitlines()
