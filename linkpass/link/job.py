@@ -136,8 +136,10 @@ def _link_and_pass(
         if hidden is not None and hidden.is_written():
             if (status or has_written) and not link.was_interrupted:
                 return None  # a program that runs after the linker expects the output under its name
-        elif not has_written:
-            return status  # it was not a link
+        elif not has_written:  # it was not a link
+            if hidden is not None and not status:
+                hidden.publish_others()
+            return status
         else:
             hidden = None
             repeat = None

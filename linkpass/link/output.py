@@ -116,10 +116,14 @@ class HiddenOutput:
         """Rename all files to their own names, the program last; `texts` are files that the linker wrote elsewhere."""
         for path in texts:
             self._correct(path)
-        for name in sorted(os.listdir(self._hidden)):
+        self.publish_others()
+        os.replace(self.path, self.output)
+
+    def publish_others(self) -> None:
+        """Rename all files but the program to their own names: with --lto-emit-asm there is no program."""
+        for name in sorted(os.listdir(self._hidden)) if self.path else ():
             if name != self._name:
                 os.replace(os.path.join(self._hidden, name), os.path.join(self._directory, name))
-        os.replace(self.path, self.output)
 
     def __exit__(self, *_: object) -> None:
         if self._lock >= 0:

@@ -100,6 +100,21 @@ def test_names_that_derive_from_the_output(link: Link, tmp_path: Path, linker: s
         assert "prog.lto." in link_map
 
 
+def test_a_link_that_makes_assembly_leaves_it(link: Link, tmp_path: Path) -> None:
+    """There is no program then, only a file beside it."""
+    assert link("-O2", "-ffunction-sections", "-flto", "-c", "fruit.cpp", "basket.cpp", plain=True).returncode == 0
+    words = ("-flto", "-fuse-ld=lld", "-B.", "-Wl,--icf=all", "-Wl,--lto-emit-asm", "fruit.o", "basket.o", "-o", "asm")
+    made: list[dict[str, bytes]] = []
+    for plain in (True, False):
+        done = link(*words, plain=plain)
+        assert done.returncode == 0, done.stderr
+        found = sorted(tmp_path.glob("asm*"))
+        made.append({path.name: path.read_bytes() for path in found})
+        for path in found:
+            path.unlink()
+    assert made[0] == made[1] and made[0]
+
+
 def test_what_the_linker_says_of_its_output(link: Link, tmp_path: Path) -> None:
     (tmp_path / "fruit.ld").write_text("SECTIONS { .text : { *(.text*) } ASSERT(0, no) }")
     words = (*WORDS[:-1], "bin/prog", "-Wl,-T,fruit.ld", "-Wl,--no-such-option")
