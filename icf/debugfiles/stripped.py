@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from icf.elf.image import Image
 
-STRIPPED_HINT = "give its debug file (--debug-file), or link with 'icf link --in-image'"
+STRIPPED_HINT = (
+    "give its debug file (--debug-file), or link with 'icf link --in-image' and strip with --keep-section='.debug_*'"
+)
 
 
 def is_stripped(image: Image) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from icf.debugfiles.stripped import STRIPPED_HINT
 from icf.elf.image import Image
 from tests.e2e.linkers import LINKERS, linker_of
 from tests.e2e.links import CLASSES, Link, classes
@@ -77,7 +78,7 @@ def test_in_image_strips(link: Link, tmp_path: Path) -> None:
 def test_what_is_stripped_after_the_pass_gets_a_hint_that_helps(link: Link, tmp_path: Path) -> None:
     assert link(*OBJECTS).returncode == 0
     subprocess.run([tool("strip"), "-s", "prog"], cwd=tmp_path, check=True)
-    help_line = "give its debug file (--debug-file), or link with 'icf link --in-image'"
+    help_line = STRIPPED_HINT
     before = (tmp_path / "prog").read_bytes()
     for words in (["pass", "prog"], ["verify", "prog"], ["resolve", "-e", "prog"], ["disasm", "-e", "prog", "0x10"]):
         command = [*icf_command(), *words]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from icf.debugfiles.stripped import STRIPPED_HINT
 from icf.elf.image import Image
 from icf.elf.types import SHDR
 from icf.errors import IcfError
@@ -206,8 +207,7 @@ def test_a_stripped_image_is_refused(shop: Path, capsys: pytest.CaptureFixture[s
     before = shop.read_bytes()
     icf("pass", shop, status=1)
     assert capsys.readouterr().err == (
-        f"icf: error: {shop}: is stripped: it has no symbols and no debug information\n"
-        "hint: give its debug file (--debug-file), or link with 'icf link --in-image'\n"
+        f"icf: error: {shop}: is stripped: it has no symbols and no debug information\nhint: {STRIPPED_HINT}\n"
     )
     assert shop.read_bytes() == before
 
