@@ -163,7 +163,10 @@ class TextWriter:
 
 def counted(answer: Answer) -> str:
     """Return in words how many functions a frame can be."""
-    return _COUNTED[answer.verdict].format(len(answer.linkage_names))
+    count = len(answer.linkage_names)
+    if count == 1 and answer.verdict is not Verdict.CONTRADICTED:
+        return "one known, or another"
+    return _COUNTED[answer.verdict].format(count)
 
 
 def remarks_of(answer: Answer) -> list[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
-from icf.model import ClassFlag, Evidence, FoldClass, Member, Vaddr
+from icf.model import ClassFlag, Evidence, FoldClass, Member, Vaddr, Verdict
 from tests.unwind.support import call, die, fold, pc, ret, start
 from unwind.program.frame import Frame
 from unwind.program.parts import CallRecord, CallSite, ListedCode, SiteKind
 from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver
 from unwind.samples.stack import Stack
+from unwind.symbolize.answer import Answer
 from unwind.writers.json_lines import JsonWriter
 from unwind.writers.text import TextWriter
 
@@ -146,3 +147,11 @@ def test_a_frame_is_written_as_wide_as_its_stack_needs() -> None:
         width = len(f"#{count - 1}")
         assert [line.partition("  0x")[0].rstrip() for line in lines] == [f"#{idx}" for idx in range(count)]
         assert {line.index("  0x") for line in lines} == {width}
+
+
+def test_one_function_that_is_known_may_be_another() -> None:
+    """The body may have functions of which nothing is known."""
+    alone = Answer(0x10, Verdict.AMBIGUOUS, None, linkage_names=("_Z3onev",))
+    first, second = TextWriter().block(1, (alone,)).splitlines()[1:3]
+    assert first.split("  ")[1:] == ["0x0000000000000010", "one known, or another", "[ambiguous]"]
+    assert second.strip() == "one()"
