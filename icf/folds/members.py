@@ -115,7 +115,10 @@ def match(
         rest.remove(mine)
     _add_symbols(members, rest.left())
     members += plain
-    _add_reported(members, reported, count=drops_names and (knows_kept or not are_described))
+    specialized = [each for each in reported if is_specialized(each.name)]
+    others = [each for each in reported if not is_specialized(each.name)] if specialized else reported
+    _add_specialized(members, specialized)
+    _add_reported(members, others, count=drops_names and (knows_kept or not are_described))
     if nameless:
         assert identities is not None
         attach(identities, members, nameless, of_kept, knows_kept=knows_kept)
@@ -129,17 +132,23 @@ def _clones_of_units(
 ) -> list[FoldMember]:
     """Return the clones of one function for certain arguments: each unit has its own.
 
-    The DIEs of a unit are those of its one clone. The symbol of that may be dropped (gold), or the address of the DIE
-    may be overwritten (lld).
+    `reported` are functions that may be clones of it. The DIEs of a unit are those of its one clone. The symbol of that may
+    be dropped (gold), or the address of the DIE may be overwritten (lld).
     """
     dies_of: dict[str, list[int]] = {entry.file: [] for entry in named}
     for die in group.dies:
         dies_of.setdefault(min(identities.files_of([die]), default=""), []).append(die)
+    members_of: dict[str, list[FoldMember]] = {}
+    for entry in named:
+        members_of.setdefault(entry.file, []).append(_member([entry]))
+    names_of: dict[str, set[str]] = {}
+    for name, file in reported:
+        names_of.setdefault(file, set()).add(name)
     made = []
     for file, dies in dies_of.items():
-        own = [_member([entry]) for entry in named if entry.file == file]
+        own = members_of.get(file, [])
         if not own:
-            names = {name for name, at in reported if at in (file, "") and group.has_symbol(name)}
+            names = names_of.get(file, set()) | names_of.get("", set())
             name = names.pop() if len(names) == 1 else ""
             lost = FoldMember(name or demangle(group.linkage), local=True, files=frozenset({file} - {""}))
             lost.nameless = not name
@@ -280,6 +289,9 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
     """
     by_kin = _members_by_kin(members)
     for entry in entries:
+        if is_specialized(entry.name):
+            members.append(_member([entry]))
+            continue
         relatives = by_kin.setdefault(kin(entry.name), [])
         is_shared = _is_clone_of_shared(entry.name)
         for member in relatives:
@@ -311,11 +323,7 @@ def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *
         mine = [member for member in relatives if _is_reported(member, name, file)]
         if len({member.name for member in mine}) > 1:  # clones of one function are functions
             mine = [member for member in mine if member.is_named(name)] or mine
-        if (
-            (count or is_specialized(name))
-            and not _is_clone_of_shared(name)
-            and any(member.is_named(name) for member in mine)
-        ):
+        if count and not _is_clone_of_shared(name) and any(member.is_named(name) for member in mine):
             mine = [member for member in mine if not member.is_named(name) or id(member) in free]
         if mine:
             free.discard(id(mine[0]))
@@ -326,6 +334,23 @@ def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *
             member = FoldMember(name, local=is_local, files=frozenset({file} - {""}))
             members.append(member)
             relatives.append(member)
+
+
+def _add_specialized(members: list[FoldMember], reported: list[ReportedFunction]) -> None:
+    """Add clones for certain arguments without symbols: as many as evidence names, less those that are members."""
+    free: dict[str, dict[str, list[FoldMember]]] = {}  # by name, by file
+    for member in members if reported else ():
+        for name in filter(is_specialized, member.names):
+            free.setdefault(name, {}).setdefault(min(member.files, default=""), []).append(member)
+    for name, file in reported:
+        by_file = free.get(name, {})
+        known = next((each for each in ((file, "") if file else by_file) if by_file.get(each)), None)
+        if known is None:
+            members.append(FoldMember(name, local=True, files=frozenset({file} - {""})))
+            continue
+        by_file[known].pop()
+        if not by_file[known]:
+            del by_file[known]
 
 
 def _is_clone_of_shared(name: str) -> bool:
@@ -340,10 +365,8 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     """Return whether a member may be the function of that name and file."""
     if file and member.files and file not in member.files:
         return False
-    if member.is_named(name) or is_specialized(name):
-        return member.is_named(name)
     names = (member.name, *member.aliases)
-    return any(may_be_one_function(known, name) for known in names)
+    return member.is_named(name) or any(may_be_one_function(known, name) for known in names)
 
 
 def _deduce_kept(members: list[FoldMember], of_rows: I8) -> None:
