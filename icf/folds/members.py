@@ -132,8 +132,8 @@ def _clones_of_units(
 ) -> list[FoldMember]:
     """Return the clones of one function for certain arguments: each unit has its own.
 
-    `reported` are functions that may be clones of it. The DIEs of a unit are those of its one clone. The symbol of that may
-    be dropped (gold), or the address of the DIE may be overwritten (lld).
+    `reported` are functions that may be clones of it. The DIEs of a unit are those of its one clone. The symbol of that
+    may be dropped (gold), or the address of the DIE may be overwritten (lld).
     """
     dies_of: dict[str, list[int]] = {entry.file: [] for entry in named}
     for die in group.dies:
