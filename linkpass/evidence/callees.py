@@ -24,6 +24,7 @@ import numpy as np
 
 from icf.aliases import base_name, is_specialized, name_before_link, same_function
 from icf.columns import I64, U64, Mask
+from icf.folds.body_members import Members
 from icf.folds.identity import Described
 from icf.sets import distinct, is_in, rows_with, runs
 from icf.strings import hash_names
@@ -172,14 +173,17 @@ class Callees:
         callees, targets = candidates.callee[rows], candidates.target[rows]
         dies = self._dies[callees].tolist()
         described = self._identities.of(dies)
+        known: dict[tuple[object, ...], _MembersOfUnits] = {}  # thousands of units may call one function
         for row, die, callee, kin, target in zip(
             rows.tolist(), dies, described, self._known.kin_hash[callees].tolist(), targets.tolist(), strict=True
         ):
             if self._targets.is_merged[target]:
-                named = self._targets.names_of(target, kin)
-                members = {member for member, name in named if _is_member(callee, name)}
-                if len(members) > 1:
-                    members = self._of_unit(members, target, die)
+                key = target, kin, callee.linkage or callee.name, callee.external, callee.from_abstract
+                if key not in known:
+                    named = self._targets.names_of(target, kin)
+                    members = {member for member, name in named if _is_member(callee, name)}
+                    known[key] = _MembersOfUnits(self._folds[int(self._targets.vaddr[target])].members, members)
+                members = known[key].callable_from(self._identities.files_of([die]))
             else:
                 members = {member for member, name in self._targets.names_of(target) if _is_symbol(callee, name)}
             if found[row] != NONE:
@@ -188,14 +192,26 @@ class Callees:
                 found[row] = members.pop() if len(members) == 1 else SEVERAL
         return found
 
-    def _of_unit(self, members: set[int], target: int, die: int) -> set[int]:
-        """Return those of some members that the unit of a callee can call: not clones that other units have made."""
-        known, files = self._folds[int(self._targets.vaddr[target])].members, self._identities.files_of([die])
-        return {
-            member
-            for member in members
-            if not (own := known.files_of(member)) or not files or own & files or not is_specialized(known[member].name)
-        }
+
+class _MembersOfUnits:
+    """Some members of a body, by the units that can call them: a clone for certain arguments is its unit's alone."""
+
+    def __init__(self, body: Members, members: set[int]) -> None:
+        self._all = members
+        self._of_any: set[int] = set()
+        self._of_file: dict[str, set[int]] = {}
+        for member in members if len(members) > 1 else ():
+            files = body.files_of(member) if is_specialized(body[member].name) else frozenset()
+            if not files:
+                self._of_any.add(member)
+            for file in files:
+                self._of_file.setdefault(file, set()).add(member)
+
+    def callable_from(self, files: frozenset[str]) -> set[int]:
+        """Return those that a unit with one of these source files can call."""
+        if not self._of_file or not files:
+            return set(self._all)
+        return self._of_any.union(*(self._of_file.get(file, ()) for file in files))
 
 
 def _counts(ascending: U64, values: U64) -> I64:

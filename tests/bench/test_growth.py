@@ -24,7 +24,8 @@ FEW, MANY = 250, 1000
 MOST = 5.5  # times as long: what is in proportion takes 2 to 4.2, what is not took 6.2 or more
 LIKE_THIS = "-O2 -g -ffunction-sections -fdata-sections -w".split()
 
-# local functions, classes of unnamed namespaces, thunks, virtual bases, lambdas, handlers of exceptions, instances
+# clones for certain arguments, local functions, classes of unnamed namespaces, thunks, virtual bases, lambdas, handlers of
+# exceptions, instances
 SOURCE = """
 #include <functional>
 #include <stdexcept>
@@ -33,6 +34,11 @@ SOURCE = """
 #define NOINLINE __attribute__((noinline))
 using Number = unsigned long;
 void touch(Number n);
+inline NOINLINE Number picked(int kind, Number n) {  // -O3: each copy has a clone for its own argument
+  touch(kind == 3 ? n : kind == 7 ? n + 1 : n + 2);
+  touch(n * 3);
+  return n;
+}
 namespace N00000 {
 namespace part {
 inline const char *where() { return "N00000"; }
@@ -93,6 +99,8 @@ void run() {
   Both both;
   touch(where()[0]);
   Number n = risky(both, 3) + use(both), m = n;
+  n += picked(3, n);
+  n += picked(3, n + 2);
   n += through(callback, &m);
   try { n += risky(both, 2000); } catch (Error &) { touch(m); n += grown(&m, 9); }
   touch(n + filled(3).size());
@@ -120,7 +128,7 @@ class Kind:
 KINDS = [
     Kind("g++", "gold", "objects"),
     Kind("g++", "gold", "report", ("-fPIC",), ("-shared",)),
-    Kind("g++", "lld", link_options=("-Wl,--emit-relocs",)),
+    Kind("g++", "lld", flags=("-O3",), link_options=("-Wl,--emit-relocs",)),
     Kind("clang++", "mold", "report"),
 ]
 
