@@ -24,8 +24,8 @@ FEW, MANY = 250, 1000
 MOST = 5.5  # times as long: what is in proportion takes 2 to 4.2, what is not took 6.2 or more
 LIKE_THIS = "-O2 -g -ffunction-sections -fdata-sections -w".split()
 
-# clones for certain arguments, local functions, classes of unnamed namespaces, thunks, virtual bases, lambdas, handlers of
-# exceptions, instances
+# clones for certain arguments, local functions, classes of unnamed namespaces, thunks, virtual bases, lambdas,
+# handlers of exceptions, instances
 SOURCE = """
 #include <functional>
 #include <stdexcept>
