@@ -49,7 +49,6 @@ _EXIT_USAGE = 2
 LOG = "log"
 _NOT_LOG = ("out", "value", "explain", "second_reader", "no_vptr", "max_candidates")
 _ONLY_PCS = ("modules", "pid", "explain", "second_reader")
-_COLUMNS = ("parquet", STACKS)
 _LISTING = ("text", "json")  # formats that list the functions that a frame can be
 _ONE_VALUE = ("collapsed", "firefox")  # formats that show one of a recording's values
 _OF_VALUE = (*_ONE_VALUE, "pprof")  # and one that shows it first
@@ -156,10 +155,10 @@ def run(args: Namespace) -> int:
                 "hint: -e IMAGE, --modules FILE or --pid PID",
             )
             return _EXIT_USAGE
-        elif args.out in _COLUMNS and args.exe is not None:
+        elif args.out not in (None, *_LISTING) and args.exe is not None:
             is_any_known = _resolve_recording(args, source, name)
-        elif args.out not in (None, "text", "json"):
-            hint = "stacks of addresses alone: --out text or json, with -e IMAGE also parquet"
+        elif args.out not in (None, *_LISTING):
+            hint = "stacks of addresses alone: --out text or json, with -e IMAGE any"
             raise IcfError(f"--out {args.out} needs a recording", hint=hint)
         else:
             from unwind.resolve_stacks import resolve_stacks
@@ -211,8 +210,8 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
     for option in _ONLY_PCS:
         if getattr(args, option) not in (None, False) and not (option == "modules" and name in IN_TEXT):
             hint = "icf resolve --format log --pid PID" if option == "pid" and name in IN_TEXT else None
-            words = f"--{option.replace('_', '-')} is for stacks of addresses alone, {source.path} is {name}"
-            raise IcfError(words, hint=hint)
+            what = "--out text and json" if name == PCS else f"stacks of addresses alone, {source.path} is {name}"
+            raise IcfError(f"--{option.replace('_', '-')} is for {what}", hint=hint)
     if name in IN_TEXT:
         source.places = _given_places(args, source)
     recording = recording_of(source.lines(), source.path, args.exe) if name == PCS else reader_of(name).read(source)

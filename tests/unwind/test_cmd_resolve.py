@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from icf.cli import main
+from icf.demangle import demangle
 from icf.filedigest import stamp_of
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
@@ -50,6 +51,21 @@ def test_the_content_tells_the_format(shop: Path, capsys: pytest.CaptureFixture[
     assert main(["resolve", "-e", "shop", "s.txt", "--out", "json"]) == 0
     alone = json.loads(capsys.readouterr().out)
     assert [frame["linkage_name"] for frame in alone["frames"]] == FIRST["truth"]
+
+
+def test_stacks_of_one_image_have_every_format(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.txt").write_text(f"{FIRST['stack']} x3\n")
+    command = ["resolve", "-e", "shop", "s.txt", "--no-lines", "--out", "collapsed"]
+    assert main(command) == 0
+    names = [demangle(name) if name else "[unknown]" for name in FIRST["truth"]]
+    assert capsys.readouterr().out == f"{';'.join(reversed(names))} 3\n"
+    assert main([*command, "--explain"]) == 1
+    assert capsys.readouterr().err == "icf: error: --explain is for --out text and json\n"
+    assert main(["resolve", "--modules", "/proc/self/maps", "s.txt", "--out", "collapsed"]) == 1
+    assert (
+        "--out collapsed needs a recording\nhint: stacks of addresses alone: --out text or json, with -e IMAGE any"
+        in (capsys.readouterr().err)
+    )
 
 
 def test_stacks_without_modules_need_an_image(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
