@@ -254,9 +254,13 @@ class _Text:
 
     def frame_without_file(self, address: int, process: _Process, is_exact: bool) -> RecordedFrame:
         """Return the frame at an address, which lies in a mapping, or nothing says of which file it is."""
-        module = next((each for each in process.mapped if each.start <= address < each.end), None)
-        self._without_file_count += module is None
-        return RecordedFrame(address, module, is_exact=is_exact)
+        key = f"{address:x} {_INLINED_END}", is_exact
+        known = process.frames.get(key)
+        if known is None:
+            module = next((each for each in process.mapped if each.start <= address < each.end), None)
+            self._without_file_count += module is None
+            known = process.frames[key] = RecordedFrame(address, module, is_exact=is_exact)
+        return known
 
     def frame(self, line: str, process: _Process, is_exact: bool) -> RecordedFrame | None:
         """Return the frame of a line; None if it has none, as a line of source."""

@@ -73,7 +73,8 @@ ALONE = OFFSETS.replace("main+0x30 (/bin/shop)", "Ledger::post+0x8 (inlined)")
 def test_a_frame_whose_file_perf_replaces_by_inlined_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     """perf 6.1 of a merged function: its symbol and its debug information have two names."""
     with caplog.at_level(logging.INFO, "icf"):
-        (each,) = samples(MAPPED + ALONE)
+        each, again = samples(MAPPED + ALONE + ALONE)
+    assert each.frames == again.frames  # the same objects: each is looked up once
     assert [(shown(frame)[0], frame.address, frame.name) for frame in each.frames[2:]] == [
         ("", 0x2150, ""),
         ("/lib/libc.so.6", 0x2724A, "__libc_start_call_main"),
