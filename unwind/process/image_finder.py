@@ -128,7 +128,7 @@ class ImageFinder:
         self._ends.add(problem)
 
     def report(self) -> None:
-        """Report each module that was not found, once, and how many frames lack it; and an image that none was."""
+        """Report each module that was not found, once, and how many frames lack it; and that `-e` names none."""
         if self.given is not None and not self._is_given_used:
             warn(f"{self.given_path}: matches none of the modules by build id or name: it was not used")
             self._is_given_used = True
