@@ -32,7 +32,8 @@ from icf.folds.functions import Bodies
 from icf.folds.groups import Group, group_dies
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
-from icf.folds.members import Named, ReportedFunction, match
+from icf.folds.members import match
+from icf.folds.named import Named, ReportedFunction
 from icf.folds.original import lost_addresses
 from icf.folds.plain import Plain, find_alone, find_plain
 from icf.folds.reported import Reported

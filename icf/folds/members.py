@@ -14,7 +14,6 @@ makes an answer ambiguous, a missing one would make it wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,24 +34,10 @@ from icf.folds.body_members import KEPT, UNKNOWN
 from icf.folds.groups import Group
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
+from icf.folds.named import Named, ReportedFunction, member_of
+from icf.folds.specialized import add_specialized, clones_of_units
 
 _NO_ROWS = np.empty(0, np.int8)
-
-
-class Named(NamedTuple):
-    """A symbol at a body."""
-
-    name: str
-    row: int
-    local: bool
-    file: str  # source file of a local symbol, where known
-
-
-class ReportedFunction(NamedTuple):
-    """A function at a body that a linker's report or the objects name."""
-
-    name: str
-    file: str = ""  # source file of a local function, where known
 
 
 def match(
@@ -99,14 +84,14 @@ def match(
         clones = _by_function(mine)
         names = [each.name for each in mine or (known if is_lost else ())]
         if group.linkage and ((names and all(map(is_specialized, names))) or (is_lost and not names)):
-            members += _clones_of_units(identities, group, mine, known, knows_kept=knows_kept)
+            members += clones_of_units(identities, group, mine, known, knows_kept=knows_kept)
         elif len(clones) > 1:  # foo and foo.constprop.0: nothing shows which DIE is whose
-            made = [_member(entries) for entries in clones]
+            made = [member_of(entries) for entries in clones]
             for member in made:
                 member.roots = set(group.roots)
             members += made
         else:
-            member = _member(mine) if mine else _unsymbolized(group, known if is_lost else None)
+            member = member_of(mine) if mine else _unsymbolized(group, known if is_lost else None)
             member.dies, member.roots, member.linkage = group.dies, group.roots, group.linkage
             if member.local and not is_specialized(member.name):  # symbols of its copies in other units may be dropped
                 member.files |= identities.files_of(group.dies)
@@ -117,7 +102,7 @@ def match(
     members += plain
     specialized = [each for each in reported if is_specialized(each.name)]
     others = [each for each in reported if not is_specialized(each.name)] if specialized else reported
-    _add_specialized(members, specialized)
+    add_specialized(members, specialized)
     _add_reported(members, others, count=drops_names and (knows_kept or not are_described))
     if nameless:
         assert identities is not None
@@ -125,42 +110,6 @@ def match(
     if knows_kept:
         _deduce_kept(members, kept_of_rows)
     return members
-
-
-def _clones_of_units(
-    identities: Identities, group: Group, named: list[Named], reported: list[ReportedFunction], *, knows_kept: bool
-) -> list[FoldMember]:
-    """Return the clones of one function for certain arguments: each unit has its own.
-
-    `reported` are functions that may be clones of it. The DIEs of a unit are those of its one clone. The symbol of that
-    may be dropped (gold), or the address of the DIE may be overwritten (lld).
-    """
-    dies_of: dict[str, list[int]] = {entry.file: [] for entry in named}
-    for die in group.dies:
-        dies_of.setdefault(min(identities.files_of([die]), default=""), []).append(die)
-    members_of: dict[str, list[FoldMember]] = {}
-    for entry in named:
-        members_of.setdefault(entry.file, []).append(_member([entry]))
-    names_of: dict[str, set[str]] = {}
-    for name, file in reported:
-        names_of.setdefault(file, set()).add(name)
-    made = []
-    for file, dies in dies_of.items():
-        own = members_of.get(file, [])
-        if not own:
-            names = names_of.get(file, set()) | names_of.get("", set())
-            name = names.pop() if len(names) == 1 else ""
-            lost = FoldMember(name or demangle(group.linkage), local=True, files=frozenset({file} - {""}))
-            lost.nameless = not name
-            own.append(lost)
-        roots = {*dies, *(described.root for described in identities.of(dies))}
-        for member in own:
-            member.roots, member.linkage = set(roots), group.linkage
-        if dies and len(own) == 1:
-            own[0].dies = dies
-            own[0].kept = not group.kept_dies.isdisjoint(dies) if knows_kept else None
-        made += own
-    return made
 
 
 def _reported_by_kin(reported: list[ReportedFunction]) -> dict[str, list[ReportedFunction]]:
@@ -179,16 +128,6 @@ def _unsymbolized(group: Group, reported: list[ReportedFunction] | None) -> Fold
             return FoldMember(demangle(name), local=True, nameless=True)
         name = names.pop()
     return FoldMember(name, local=not group.external)
-
-
-def _member(entries: list[Named]) -> FoldMember:
-    return FoldMember(
-        entries[0].name,
-        aliases=sorted({entry.name for entry in entries} - {entries[0].name}),
-        symbols=[entry.row for entry in entries],
-        local=entries[0].local,
-        files=frozenset(entry.file for entry in entries if entry.file),
-    )
 
 
 def _by_function(entries: list[Named]) -> list[list[Named]]:
@@ -290,7 +229,7 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
     by_kin = _members_by_kin(members)
     for entry in entries:
         if is_specialized(entry.name):
-            members.append(_member([entry]))
+            members.append(member_of([entry]))
             continue
         relatives = by_kin.setdefault(kin(entry.name), [])
         is_shared = _is_clone_of_shared(entry.name)
@@ -304,7 +243,7 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
                     member.aliases = sorted({*member.aliases, entry.name})
                 break
         else:
-            member = _member([entry])
+            member = member_of([entry])
             members.append(member)
             relatives.append(member)
 
@@ -334,23 +273,6 @@ def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *
             member = FoldMember(name, local=is_local, files=frozenset({file} - {""}))
             members.append(member)
             relatives.append(member)
-
-
-def _add_specialized(members: list[FoldMember], reported: list[ReportedFunction]) -> None:
-    """Add clones for certain arguments without symbols: as many as evidence names, less those that are members."""
-    free: dict[str, dict[str, list[FoldMember]]] = {}  # by name, by file
-    for member in members if reported else ():
-        for name in filter(is_specialized, member.names):
-            free.setdefault(name, {}).setdefault(min(member.files, default=""), []).append(member)
-    for name, file in reported:
-        by_file = free.get(name, {})
-        known = next((each for each in ((file, "") if file else by_file) if by_file.get(each)), None)
-        if known is None:
-            members.append(FoldMember(name, local=True, files=frozenset({file} - {""})))
-            continue
-        by_file[known].pop()
-        if not by_file[known]:
-            del by_file[known]
 
 
 def _is_clone_of_shared(name: str) -> bool:

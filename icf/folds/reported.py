@@ -23,7 +23,7 @@ from icf.elf.image import Image
 from icf.elf.types import STB_GLOBAL
 from icf.folds.body_members import Members
 from icf.folds.functions import Bodies
-from icf.folds.members import ReportedFunction
+from icf.folds.named import ReportedFunction
 from icf.linkers import KeptSymbols
 from icf.sets import distinct, is_in
 from icf.strings import hash_names

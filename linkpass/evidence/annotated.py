@@ -19,7 +19,7 @@ import numpy as np
 
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FILE, Machine
-from icf.folds.members import ReportedFunction
+from icf.folds.named import ReportedFunction
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded
 from icf.model import Evidence

@@ -71,10 +71,9 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
     names = name_callee(relocations.type, operand[named] != 0, linked.image.machine)
     named, relocations = named[names], relocations.rows(names)
     callees = ObjectCallees(linked, objects, np.concatenate([target[named], target[beside]]))
-    of_slot = np.bincount(slot, minlength=1)
-    is_one = of_slot[slot] == 1  # else several functions of one name have this code, and one of them is the caller
+    is_alone = np.bincount(slot, minlength=1)[slot] == 1  # else one of several functions with a name and code is meant
     found = np.full(len(slot), NONE)
-    found[named] = callees.members_of(relocations, target[named], may_learn=is_one[named])
+    found[named] = callees.members_of(relocations, target[named], may_learn=is_alone[named])
     columns = functions[beside], end[beside], starts[beside]
     has_operand = [
         objects.has_operand(function, linked.image, own_end, start)
@@ -84,7 +83,7 @@ def from_objects(linked: Linked, reach: Reach, objects: LinkObjects, records: Re
     distances = (target[beside] - starts[beside]).view(np.int64)
     found[beside] = callees.members_beside(functions[beside], distances, target[beside])
     asked = np.concatenate([named, beside])
-    statements.state_found(slot[asked], np.where(is_one | _agree(slot, found), found, SEVERAL)[asked])
+    statements.state_found(slot[asked], np.where(_agree(slot, found), found, SEVERAL)[asked])
     return statements
 
 

@@ -16,7 +16,7 @@ from icf.code.branches import executable_sections
 from icf.columns import I64
 from icf.elf.image import Image
 from icf.errors import IcfError
-from icf.folds.members import ReportedFunction
+from icf.folds.named import ReportedFunction
 from icf.folds.report import FoldedSections
 from icf.folds.reported import Reported
 from icf.folds.tombstoned import is_unfolded

@@ -15,7 +15,7 @@ from icf.folds.body_members import PlainRows
 from icf.folds.classes import Fold, stay_rows
 from icf.folds.groups import Group
 from icf.folds.member import FoldMember
-from icf.folds.members import ReportedFunction
+from icf.folds.named import ReportedFunction
 from icf.folds.report import FoldedSections, parse_icf_report
 from linkpass.linked import Linked
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain

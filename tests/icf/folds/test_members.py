@@ -12,7 +12,8 @@ from icf.elf.image import Image
 from icf.folds.groups import Group
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
-from icf.folds.members import Named, ReportedFunction, match
+from icf.folds.members import match
+from icf.folds.named import Named, ReportedFunction
 from tests.support.elf import Elf, Part
 
 UNIT_BYTES = 64  # DIEs 0..63 are of a.cc, 64..127 of b.cc

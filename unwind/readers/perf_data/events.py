@@ -271,9 +271,8 @@ class Events:
         """
         sampled = [event for event in self.all if not event.is_dummy] or self.all
         for event in self.all:
-            before = sum(each.index < event.index for each in sampled)
-            after = len(sampled) - before - 1
-            event.zeros_before, event.zeros_after = (0, 0) * min(before, len(sampled) - 1), (0, 0) * max(after, 0)
+            at = min(sum(each.index < event.index for each in sampled), len(sampled) - 1)
+            event.zeros_before, event.zeros_after = (0, 0) * at, (0, 0) * (len(sampled) - 1 - at)
         if len(sampled) == 1:
             return Value(), Value(sampled[0].name, sampled[0].unit)
         each = ((Value(f"{event.name} samples"), Value(event.name, event.unit)) for event in sampled)
