@@ -11,7 +11,7 @@ from icf.errors import IcfError
 from tests.fuzz.limits import many, peak_memory, reset_peak_memory
 from tests.support.mutations import mutated_text
 from tests.support.recordings import read, recognizes
-from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, tombstone
+from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, systemd, tombstone
 
 TEXTS = {
     "sanitizer": b"""==1==ERROR: AddressSanitizer: SEGV
@@ -22,6 +22,11 @@ TEXTS = {
     "llvm": b""" #0 0x000055b480fdd984 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) /src/Signals.inc:727:11
  #1 0x000055b480f06a60 main (/bin/shop+0x62a60)
  #2 0x00007f86a82b4d24 (/usr/lib/libLLVM.so.19.1+0xeb4d24)
+""",
+    "systemd": b"""Found module shop with build-id: 18b9a9a8c523e5cf
+#0  0x00007f9eb4611dd0 __libc_pause (libc.so.6 + 0xd3dd0)
+#1  0x00007f8002b85a90 __restore_rt (/lib/libpthread.so.0)
+#10 0x0000561a7455f930 n/a (n/a)
 """,
     "gdb": b"""#0  show () at bt.cpp:5
         n = <optimized out>
@@ -90,6 +95,7 @@ def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
         b"#1 0x0000000000001136 in f",
         b"#1 0x1136 in ",
         b"#1 0x0000000000001136 f ",
+        b"#1  0x0000000000001136 f (",
         b"#01 pc 0000000000089908 ",
         b"/a",
         b"",
@@ -97,6 +103,6 @@ def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
         for end in (b"\n", b" (a+0x1)\n", b")[0x1136]\n", b") at a.c:1\n", b" (f+1)\n"):
             line = start + piece * ((1 << 18) // len(piece)) + end
             begin = time.thread_time()
-            for reader in (sanitizer, llvm, gdb, backtrace, tombstone, rust):
+            for reader in (sanitizer, systemd, llvm, gdb, backtrace, tombstone, rust):
                 reader.parse(line)
             assert time.thread_time() - begin < 1, (start, end)

@@ -4,6 +4,7 @@
                  #1 0x5581d8c5 in List<User>::sum() | List<Order>::sum() (/usr/bin/shop+0x1398c5)
                  #1 List<User>::sum() /src/shop.cpp:9:49 (shop+0x1398c5)                             TSan
     LLVM         #1 0x000000005581d8c5 List<User>::sum() /src/shop.cpp:9:49
+    systemd      #1  0x000000005581d8c5 List<User>::sum() (shop + 0x1398c5)
     backtrace    /usr/bin/shop(List<User>::sum()+0x1b) [0x5581d8c5] at /src/shop.cpp:9:49
     gdb          #1  0x000000005581d8c5 in List<User>::sum (this=0x7ffd) at /src/shop.cpp:9
     tombstones   #01 pc 00000000001398c5  /usr/bin/shop (List<User>::sum()+27)
@@ -11,7 +12,8 @@
                                               at /src/shop.rs:9:49
 
 A frame that can be several functions has their names, and no file and line, but the place in its module. gdb's
-arguments stay as gdb has printed them. Tools that read tombstones take nothing after the symbol, so there is no line.
+arguments stay as gdb has printed them. Tools that read tombstones and systemd's stacks take the symbol alone: no
+line is added.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import NamedTuple
 
 from icf.demangle import qualified_name
 from icf.printable import printable
-from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, tombstone
+from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, systemd, tombstone
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.text_stacks import Dialect, TextFrame
 from unwind.samples.recording import RecordedFrame
@@ -136,6 +138,11 @@ def _tombstone(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     return [b"%b (%b+%d)%b" % (before, encoded(known.shown[-1].name), known.offset, after)]
 
 
+def _systemd(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    head, address, _, place, tail = frame.lines[0].parts
+    return [b"%b#%-2d %b %b %b%b" % (head, number, address, encoded(known.shown[-1].name), place, tail)]
+
+
 def _rust(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     head, address, _, tail = frame.lines[0].parts
     lines = []
@@ -162,6 +169,7 @@ def _where(frame: NamedFrame, *, has_column: bool) -> bytes:
 FORMS = (
     Form(b"#", tombstone.DIALECT, _tombstone, has_files=False),
     Form(b"#", sanitizer.DIALECT, _sanitizer),
+    Form(b"#", systemd.DIALECT, _systemd, has_files=False),
     Form(b"#", llvm.DIALECT, _llvm),
     Form(b"[0x", backtrace.DIALECT, _backtrace),
     Form(b"#", gdb.DIALECT, _gdb),

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterable
 
 from unwind.resolve.resolved import Resolved, StackAnswers
-from unwind.samples.recording import RecordedFrame, Sample
+from unwind.samples.recording import Base, RecordedFrame, Sample
 from unwind.target.live_symbolizer import LiveSymbolizer
+
+_PAGE_MASK = -4096
 
 
 class LiveStacks:
@@ -30,9 +32,9 @@ class LiveStacks:
     def _address(self, frame: RecordedFrame) -> int | None:
         if frame.address is None or frame.module is None:
             return frame.address
-        path = frame.module.path
+        path, base = frame.module.path, frame.module.base
         found = [
-            each.bias
+            each.bias + (each.image.span[0] & _PAGE_MASK if base is Base.LOWEST else 0)
             for each in self._symbolizer.live.modules()
             if path in (each.path, os.path.basename(each.path))  # TSan writes names without folders
         ]

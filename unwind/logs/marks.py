@@ -13,7 +13,13 @@ _FRAMES = (
     re.compile(rb"\[0x[0-9a-f]{1,16}\]\s*?(?:\n|\Z)"),
     re.compile(rb": {1,20}0x[0-9a-f]{1,16} - "),
 )
-_REPORTS = (re.compile(rb"SUMMARY: "), re.compile(rb"==[0-9]{1,10}=="), re.compile(rb"\(pid=[0-9]"))
+_REPORTS = (
+    re.compile(rb"SUMMARY: "),
+    re.compile(rb"==[0-9]{1,10}=="),
+    re.compile(rb"\(pid=[0-9]"),
+    re.compile(rb" dumped core"),
+    re.compile(rb" with build-id"),
+)
 MARKS = (*_FRAMES, *_REPORTS)
 
 

@@ -7,8 +7,10 @@ A frame that a symbolizer has named has a run-time address alone. Another line o
 debug information, has both, as mostly the outermost one does. What lies above a module's place and below that of the
 next module is its own: an address that is past its end means nothing there, and has no answer.
 
-What was learned holds for one process. A banner (`==1234==ERROR:`) of another process, or a stack after the end of a
-report (`SUMMARY:`) without a banner, begins anew.
+What was learned holds for one process. A banner (`==1234==ERROR:`, `Process 1234 (shop) of user 1000 dumped core.`) of
+another process, or a stack after the end of a report (`SUMMARY:`) without a banner, begins anew.
+
+systemd-coredump has written build ids before its stacks: `Found module shop with build-id: 5d0c83a1`.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from unwind.readers.frame_line import FrameLine
 from unwind.samples.recording import RecordedModule
 
-_BANNER = re.compile(rb"==([0-9]{1,10})==|\(pid=([0-9]{1,10})\)")
+_BANNER = re.compile(rb"==([0-9]{1,10})==|\(pid=([0-9]{1,10})\)|Process ([0-9]{1,10}) \(.{1,64}\) of user ")
+_BUILD_ID = re.compile(rb"[Mm]odule (\S.{0,4000}?) with build-id:? ((?:[0-9a-f]{2}){4,64})\s*\Z")
 _PAGE_BYTES = 4096
 _IMAGE_BYTES = 1 << 32  # an image is not larger: what is further away is of another, which the text does not name
 _KEPT = 1 << 12
@@ -52,7 +56,8 @@ class ModulePlaces:
         self._modules: list[RecordedModule] = []
         self._pid = b""
         self._has_ended = False
-        self._state: tuple[tuple[RecordedModule, int], ...] = ()
+        self._build_ids: dict[str, bytes] = {}  # of a file name
+        self._state: tuple[object, ...] = ()
         self.modules: frozenset[RecordedModule] = frozenset(each.module for each in given)
         self._same: dict[RecordedModule, RecordedModule] = {}
 
@@ -65,10 +70,17 @@ class ModulePlaces:
         """Take note of a line that shows no frame: a report may begin, or end."""
         if b"SUMMARY: " in line:
             self._has_ended = True
-        elif b"==" in line or b"(pid=" in line:
+        elif b" with build-id" in line:
+            found = _BUILD_ID.search(line)
+            if found and len(self._build_ids) < _KEPT:
+                self._build_ids[_file_name(found[1].decode("utf-8", "surrogateescape"))] = bytes.fromhex(
+                    found[2].decode("ascii")
+                )
+                self._remember()
+        elif b"==" in line or b"(pid=" in line or b" of user " in line:
             found = _BANNER.search(line)
             if found:
-                pid = found[1] or found[2]
+                pid = found[1] or found[2] or found[3]
                 if pid != self._pid:
                     self._forget()
                 self._pid, self._has_ended = pid, False
@@ -80,29 +92,31 @@ class ModulePlaces:
             self._forget()
         if line.address is None or line.vaddr is None or line.module is None or line.module.path[:1] in ("", "["):
             return
+        module = self._identified(line.module)
         bias = line.address - line.vaddr
         if line.symbol:
-            found = self._of_symbol(line.module, line.symbol, line.vaddr, line.address)
+            found = self._of_symbol(module, line.symbol, line.vaddr, line.address)
             if found is None:
                 return
             bias = line.address - found
-        if bias % _PAGE_BYTES or not 0 <= bias < _ADDRESSES or self._biases.get(line.module) == bias:
+        if bias % _PAGE_BYTES or not 0 <= bias < _ADDRESSES or self._biases.get(module) == bias:
             return
-        self._biases[line.module] = bias
+        self._biases[module] = bias
         self._learned = sorted((bias, idx) for idx, bias in enumerate(self._biases.values()))
         self._modules = list(self._biases)
-        self._state = tuple(self._biases.items())
+        self._remember()
 
     def place(self, line: FrameLine) -> tuple[int | None, RecordedModule | None]:
         """Return the address as linked and the module of a frame; the run-time address where it is in none."""
         if line.vaddr is not None and line.module is not None:
+            module = self._identified(line.module)
             if not line.symbol:
-                return line.vaddr, self._given_one(line.module)
-            bias = self._biases.get(line.module)
+                return line.vaddr, self._given_one(module)
+            bias = self._biases.get(module)
             if bias is not None and line.address is not None and line.address >= bias:
-                return line.address - bias, self._given_one(line.module)
-            found = self._of_symbol(line.module, line.symbol, line.vaddr, line.address)
-            return found, self._given_one(line.module)
+                return line.address - bias, self._given_one(module)
+            found = self._of_symbol(module, line.symbol, line.vaddr, line.address)
+            return found, self._given_one(module)
         if line.address is None:
             return None, None
         return self.find(line.address)
@@ -118,6 +132,11 @@ class ModulePlaces:
             return address, None
         return address - bias, self._given_one(self._modules[module_idx])
 
+    def _identified(self, module: RecordedModule) -> RecordedModule:
+        """Return a module with the build id that the text has for its name."""
+        build_id = self._build_ids.get(_file_name(module.path)) if self._build_ids else None
+        return module if module.build_id or build_id is None else replace(module, build_id=build_id)
+
     def _given_one(self, module: RecordedModule) -> RecordedModule:
         """Return the given module that is the same file, by its path or name, and build id; else the module itself."""
         known = self._same.get(module)
@@ -131,7 +150,7 @@ class ModulePlaces:
             ]
             if len(self._same) >= _KEPT:
                 self._same.clear()
-            known = self._same[module] = same[0] if len(same) == 1 else module
+            known = self._same[module] = replace(same[0], base=module.base) if len(same) == 1 else module
         return known
 
     def _of_symbol(self, module: RecordedModule, symbol: str, offset: int, address: int | None) -> int | None:
@@ -143,6 +162,14 @@ class ModulePlaces:
             found = {each for each in found if (address - each) % _PAGE_BYTES == 0}
         return found.pop() if len(found) == 1 else None
 
+    def _remember(self) -> None:
+        self._state = *self._biases.items(), *self._build_ids.items()
+
     def _forget(self) -> None:
         self._biases.clear()
+        self._build_ids.clear()
         self._learned, self._modules, self._state = [], [], ()
+
+
+def _file_name(path: str) -> str:
+    return os.path.basename(path)

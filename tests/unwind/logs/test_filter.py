@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from icf.demangle import demangle, qualified_name
+from icf.elf.image import Image
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
 from unwind.logs.filter import filter_log
@@ -97,6 +98,39 @@ def test_stacks_of_llvm(shop: str, filtered: Filter, has_names: bool) -> None:
         after = filtered("".join(frames).encode()).decode().splitlines()
         assert [line.split(" ", 3)[3].rpartition(" ")[0] for line in after] == names
         assert [line.split(" ")[2] for line in after] == [f"{BIAS + vaddr:#018x}" for vaddr in stack]
+
+
+@pytest.mark.parametrize("has_offsets", [True, False])
+def test_stacks_of_systemd(shop: str, filtered: Filter, has_offsets: bool) -> None:
+    """Up to version 243 there are no offsets: then a list of modules says where they lay."""
+    places = ModulePlaces([ModulePlace(BIAS, BIAS + 0x10000, BIAS, RecordedModule(shop))])
+    for stack, names in zip(STACKS, TRUTH, strict=True):
+        frames = ["Process 4711 (shop) of user 1000 dumped core.\n", "Stack trace of thread 4711:\n"]
+        for idx, vaddr in enumerate(stack):
+            kept = names[idx].replace("Session", "Order").replace("Payment", "Order")
+            module = f"shop + {vaddr:#x}" if has_offsets else "/usr/bin/shop"
+            frames.append(f"                #{idx:<2} {BIAS + vaddr:#018x} {kept} ({module})\n")
+        after = filtered("".join(frames).encode(), places).decode().splitlines(True)
+        for before, line, name in zip(frames[2:], after[2:], names, strict=True):
+            head, tail = before[:39], before[before.rindex(" (") :]
+            assert line == head + name + tail
+
+
+def test_build_ids_of_systemd_say_which_file_it_was(shop: str, filtered: Filter) -> None:
+    """An image of another build is not taken for the one that crashed."""
+    names = [name.replace("Session", "Order").replace("Payment", "Order") for name in TRUTH[0]]
+    with Image.open(shop) as image:
+        build_id = image.build_id.hex()
+    frames = "".join(
+        f"#{idx:<2} {BIAS + vaddr:#018x} {name} ({shop} + {vaddr:#x})\n"
+        for idx, (vaddr, name) in enumerate(zip(STACKS[0], names, strict=True))
+    )
+    for told, is_right in ((build_id, True), ("00" * 20, False)):
+        for text in (f"Found module shop with build-id: {told}\n", f"Module {shop} with build-id {told}\n"):
+            after = filtered((text + frames).encode()).decode()
+            assert (TRUTH[0][1] in after) is is_right
+    other = f"Found module shop with build-id: {'00' * 20}\nProcess 12 (shop) of user 0 dumped core.\n"
+    assert TRUTH[0][1] in filtered((other + frames).encode()).decode()  # of another process
 
 
 def test_what_is_right_stays_as_it_is(shop: str, filtered: Filter) -> None:

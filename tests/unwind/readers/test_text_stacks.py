@@ -7,7 +7,7 @@ import pytest
 from tests.support.recordings import read, recognizes
 from unwind.readers import gdb, sanitizer
 from unwind.readers.text_stacks import STACK_LIMIT
-from unwind.samples.recording import Inlined, RecordedModule, Sample
+from unwind.samples.recording import Base, Inlined, RecordedModule, Sample
 
 SHOP = RecordedModule("/bin/shop")
 NAMED = b"""==17==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x504000000080 at pc 0x55b480fdd985
@@ -200,11 +200,51 @@ def test_tombstones() -> None:
     assert sample.frames[0].module == RecordedModule("/system/lib64/libc.so", bytes.fromhex("2d6dd1d9"))
 
 
+SYSTEMD = b"""Stack trace of thread 4711:
+#0  0x00007f9eb4611dd0 __libc_pause (libc.so.6 + 0xd3dd0)
+#1  0x00007f8002b85a90 __restore_rt (libpthread.so.0 + 0x14a90)
+#2  0x0000561a7455f8ff std::map<int, long>::at(int const&) const (/opt/my shop + 0x18ff)
+#3  0x0000561a7455f8e9 n/a (shop)
+#4  0x0000561a7455f8e0 n/a (n/a + 0x0)
+#10 0x0000561a7455f761 std::visit(void (*)(std::string const&)) (shop + 0x1761)
+"""
+
+
+def test_stacks_of_systemd() -> None:
+    first, cut = read("systemd", SYSTEMD)
+    assert addresses(first) == [
+        ("libc.so.6", 0xD3DD0),
+        ("libpthread.so.0", 0x14A90),
+        ("/opt/my shop", 0x18FF),
+        ("/opt/my shop", 0x18E9),  # it lay where the frame above has shown
+        ("/opt/my shop", 0x18E0),
+    ]
+    assert [frame.is_exact for frame in first.frames] == [False, False, True, False, False]
+    assert not first.is_called
+    assert [frame.name for frame in first.frames[2:]] == ["std::map<int, long>::at(int const&) const", "", ""]
+    assert addresses(cut) == [("shop", 0x1761)]
+    assert {frame.module.base for frame in first.frames if frame.module} == {Base.LOWEST}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b" #1 0x0000555500002afc f() (/usr/bin/shop+0x2afc)\n",  # LLVM
+        b"#10 0x0000555500002afc f() (/usr/bin/shop+0x2afc)\n",
+        b"#10 0x0000555500002afc in f (this=0x1)\n",  # gdb
+        b"#1  0x0000555500002afc in f (this=0x1)\n",
+        b"#1  0x0000555500002afc f()\n",  # eu-stack
+    ],
+)
+def test_lines_that_are_none_of_systemd(line: bytes) -> None:
+    assert not recognizes("systemd", line)
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [("sanitizer", NAMED), ("sanitizer", THREAD_SANITIZER), ("gdb", GDB), ("backtrace", BACKTRACE)]
-    + [("tombstone", TOMBSTONE)],
+    + [("tombstone", TOMBSTONE), ("systemd", SYSTEMD)],
 )
 def test_each_format_is_known_by_its_content(name: str, content: bytes) -> None:
-    formats = ("sanitizer", "gdb", "backtrace", "tombstone", "collapsed", "heap", "pprof", "firefox")
+    formats = ("sanitizer", "gdb", "llvm", "systemd", "backtrace", "tombstone", "collapsed", "heap", "pprof", "firefox")
     assert [each for each in formats if recognizes(each, content)] == [name]
