@@ -11,7 +11,7 @@ from icf.errors import IcfError
 from tests.fuzz.limits import many, peak_memory, reset_peak_memory
 from tests.support.mutations import mutated_text
 from tests.support.recordings import read, recognizes
-from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, systemd, tombstone
+from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, strace, systemd, tombstone
 
 TEXTS = {
     "sanitizer": b"""==1==ERROR: AddressSanitizer: SEGV
@@ -27,6 +27,12 @@ TEXTS = {
 #0  0x00007f9eb4611dd0 __libc_pause (libc.so.6 + 0xd3dd0)
 #1  0x00007f8002b85a90 __restore_rt (/lib/libpthread.so.0)
 #10 0x0000561a7455f930 n/a (n/a)
+""",
+    "strace": b"""pause() = 0
+ > /lib/libc.so.6(pause+0x10) [0xd3dd0]
+ > /bin/shop(List<User>::grow(int) [clone .isra.0]+0x1e) [0x1b5e]
+ > /bin/shop() [0x4009]
+ > unexpected_backtracing_error [0x7f8002b85a90]
 """,
     "gdb": b"""#0  show () at bt.cpp:5
         n = <optimized out>
@@ -96,13 +102,14 @@ def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
         b"#1 0x1136 in ",
         b"#1 0x0000000000001136 f ",
         b"#1  0x0000000000001136 f (",
+        b" > a(",
         b"#01 pc 0000000000089908 ",
         b"/a",
         b"",
     ):
-        for end in (b"\n", b" (a+0x1)\n", b")[0x1136]\n", b") at a.c:1\n", b" (f+1)\n"):
+        for end in (b"\n", b" (a+0x1)\n", b")[0x1136]\n", b") at a.c:1\n", b" (f+1)\n", b"+0x1) [0x12]\n"):
             line = start + piece * ((1 << 18) // len(piece)) + end
             begin = time.thread_time()
-            for reader in (sanitizer, systemd, llvm, gdb, backtrace, tombstone, rust):
+            for reader in (sanitizer, systemd, strace, llvm, gdb, backtrace, tombstone, rust):
                 reader.parse(line)
             assert time.thread_time() - begin < 1, (start, end)

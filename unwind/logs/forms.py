@@ -5,6 +5,7 @@
                  #1 List<User>::sum() /src/shop.cpp:9:49 (shop+0x1398c5)                             TSan
     LLVM         #1 0x000000005581d8c5 List<User>::sum() /src/shop.cpp:9:49
     systemd      #1  0x000000005581d8c5 List<User>::sum() (shop + 0x1398c5)
+    strace        > /usr/bin/shop(List<User>::sum()+0x1b) [0x1398c5]
     backtrace    /usr/bin/shop(List<User>::sum()+0x1b) [0x5581d8c5] at /src/shop.cpp:9:49
     gdb          #1  0x000000005581d8c5 in List<User>::sum (this=0x7ffd) at /src/shop.cpp:9
     tombstones   #01 pc 00000000001398c5  /usr/bin/shop (List<User>::sum()+27)
@@ -24,7 +25,7 @@ from typing import NamedTuple
 
 from icf.demangle import qualified_name
 from icf.printable import printable
-from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, systemd, tombstone
+from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, strace, systemd, tombstone
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.text_stacks import Dialect, TextFrame
 from unwind.samples.recording import RecordedFrame
@@ -143,6 +144,12 @@ def _systemd(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     return [b"%b#%-2d %b %b %b%b" % (head, number, address, encoded(known.shown[-1].name), place, tail)]
 
 
+def _strace(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    before, symbol, after = frame.lines[0].parts
+    offset = symbol[symbol.rfind(b"+") :] if symbol else b""
+    return [b"%b(%b%b)%b" % (before, encoded(known.shown[-1].name), offset, after)]
+
+
 def _rust(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     head, address, _, tail = frame.lines[0].parts
     lines = []
@@ -171,6 +178,7 @@ FORMS = (
     Form(b"#", sanitizer.DIALECT, _sanitizer),
     Form(b"#", systemd.DIALECT, _systemd, has_files=False),
     Form(b"#", llvm.DIALECT, _llvm),
+    Form(strace.MARK, strace.DIALECT, _strace, has_files=False),
     Form(b"[0x", backtrace.DIALECT, _backtrace),
     Form(b"#", gdb.DIALECT, _gdb),
     Form(b" - ", rust.DIALECT, _rust, has_files=False, has_lines_of_files=True),

@@ -33,6 +33,8 @@ class LiveStacks:
         if frame.address is None or frame.module is None:
             return frame.address
         path, base = frame.module.path, frame.module.base
+        if base is Base.OFFSET:
+            return None
         found = [
             each.bias + (each.image.span[0] & _PAGE_MASK if base is Base.LOWEST else 0)
             for each in self._symbolizer.live.modules()

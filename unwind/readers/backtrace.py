@@ -5,6 +5,7 @@
     ./shop() [0x4013c5]                      a program at a fixed address
     ./shop[0x4013c5]                         the same from backtrace_symbols_fd(), which writes no spaces
     /lib/libc.so.6(abort+0xd3) [0x7f71db23]
+    ./d8(v8::Isolate::Enter()+0x9) [0x5581d7f0]        V8 and Chromium have demangled it
 
 All of them are return addresses, the first one, too. Symbols are linkage names, and those of exported functions alone.
 """
@@ -13,14 +14,16 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import text_stacks
+from unwind.readers import strace, text_stacks
 from unwind.readers.frame_line import FrameLine
+from unwind.readers.parentheses import opening_of
 from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
 from unwind.samples.recording import RecordedModule, Recording
 
 _ADDRESS = re.compile(rb"\[0x([0-9a-f]{1,16})\]")
 _SYMBOL = re.compile(rb"([^()+\s]{0,4000})\+0x([0-9a-f]{1,16})")
+_DEMANGLED = re.compile(rb"(?=.{0,4000}[(<:])(.{1,4000})\+0x[0-9a-f]{1,16}")
 _ADDRESS_BYTES = 20
 
 
@@ -41,28 +44,33 @@ def parse(line: bytes) -> FrameLine | None:
     """
     end = len(line.rstrip())
     at = line.rfind(b"[0x", max(0, end - _ADDRESS_BYTES), end)
-    found = _ADDRESS.fullmatch(line, at, end) if at > 0 else None
+    found = _ADDRESS.fullmatch(line, at, end) if at > 0 and not line.startswith(strace.MARK) else None
     if found is None:
         return None
-    address = vaddr = int(found[1], 16)
+    address = int(found[1], 16)
+    vaddr: int | None = address
     closing = at - (line[at - 1] == ord(" ")) - 1
-    opening, symbol = at, None
+    opening, symbol, demangled = at, None, None
     if line[closing : closing + 1] == b")":
-        opening = line.rfind(b"(", 0, closing)
+        opening = opening_of(line, closing)
         symbol = _SYMBOL.fullmatch(line, opening + 1, closing)
-        if opening < 0 or (symbol is None and opening + 1 < closing):
+        demangled = _DEMANGLED.fullmatch(line, opening + 1, closing) if symbol is None else None
+        if opening < 0 or (symbol is None and demangled is None and opening + 1 < closing):
             return None
     elif line[at - 1] == ord(" ") or b"/" not in line:
         return None
     path = _path(line[:opening])
     if not path:
         return None
-    name = ""
+    name = shown = ""
     if symbol:
-        name, vaddr = symbol[1].decode("ascii", "replace"), int(symbol[2], 16)
+        shown = name = symbol[1].decode("ascii", "replace")
+        vaddr = int(symbol[2], 16)
+    elif demangled:
+        shown, vaddr = demangled[1].decode("utf-8", "replace"), None
     is_bracketed = opening < at
     parts = (line[:opening], line[closing + 1 : end] if is_bracketed else line[at:end], line[end:])
-    return FrameLine(-1, address, RecordedModule(path), vaddr, name, name, parts=parts)
+    return FrameLine(-1, address, RecordedModule(path), vaddr, name, shown, parts=parts)
 
 
 def _path(text: bytes) -> str:

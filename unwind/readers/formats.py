@@ -34,12 +34,13 @@ READERS: dict[str, str] = {
     "sanitizer": "unwind.readers.sanitizer",
     "systemd": "unwind.readers.systemd",
     "llvm": "unwind.readers.llvm",
+    "strace": "unwind.readers.strace",
     "backtrace": "unwind.readers.backtrace",
     "gdb": "unwind.readers.gdb",
     "rust": "unwind.readers.rust",
 }
 """Name of each format -> module of its reader."""
-IN_TEXT = frozenset({"tombstone", "sanitizer", "systemd", "llvm", "backtrace", "gdb", "rust"})
+IN_TEXT = frozenset({"tombstone", "sanitizer", "systemd", "llvm", "strace", "backtrace", "gdb", "rust"})
 """Formats of stacks in any text, of which some do not say where modules lay."""
 
 

@@ -116,7 +116,10 @@ class ModulePlaces:
             if bias is not None and line.address is not None and line.address >= bias:
                 return line.address - bias, self._given_one(module)
             found = self._of_symbol(module, line.symbol, line.vaddr, line.address)
-            return found, self._given_one(module)
+            if found is not None:
+                return found, self._given_one(module)
+            at, place = self.find(line.address) if line.address is not None else (None, None)
+            return (at, place) if place is not None else (None, self._given_one(module))
         if line.address is None:
             return None, None
         return self.find(line.address)

@@ -61,7 +61,7 @@ class TextStack:
             return False
         last = self.lines[-1].number
         if last < 0:  # the function that writes the stack calls nothing that is on it
-            return line.address != self.lines[0].address
+            return line.address is None or line.address != self.lines[0].address
         return line.number == last + 1
 
     def takes_between(self, line: bytes) -> bool:

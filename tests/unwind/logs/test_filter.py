@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from icf.demangle import demangle, qualified_name
 from icf.elf.image import Image
+from icf.elf.types import PT_LOAD
 from linkpass import Options, run_pass
 from tests.support.paths import ROOT
 from unwind.logs.filter import filter_log
@@ -114,6 +116,33 @@ def test_stacks_of_systemd(shop: str, filtered: Filter, has_offsets: bool) -> No
         for before, line, name in zip(frames[2:], after[2:], names, strict=True):
             head, tail = before[:39], before[before.rindex(" (") :]
             assert line == head + name + tail
+
+
+def test_stacks_of_strace(shop: str, filtered: Filter) -> None:
+    """Its numbers are offsets in the file, and C++ names have parentheses."""
+    with Image.open(shop) as image:
+        loads = [each for each in image.segments if each.type == PT_LOAD]
+    for stack, names in zip(STACKS, TRUTH, strict=True):
+        frames = ["pause() = ? ERESTARTNOHAND\n"]
+        for vaddr, name in zip(stack, names, strict=True):
+            (load,) = [each for each in loads if each.vaddr <= vaddr < each.vaddr + each.filesz]
+            kept = name.replace("Session", "Order").replace("Payment", "Order")
+            frames.append(f" > {shop}({kept} [clone .isra.0]+0x12) [{vaddr - load.vaddr + load.offset:#x}]\n")
+        for text in (frames, [re.sub(r"\([^/]*\) ", "() ", line) for line in frames]):
+            after = filtered("".join(text).encode()).decode().splitlines()
+            found = [line[len(f" > {shop}(") :].rpartition(")")[0].removesuffix("+0x12") for line in after[1:]]
+            assert [name.removesuffix(" [clone .isra.0]") for name in found] == names
+
+
+def test_demangled_names_of_backtrace(shop: str, filtered: Filter) -> None:
+    """V8 and Chromium demangle what backtrace_symbols() returns: such a symbol says nothing of the place."""
+    places = ModulePlaces([ModulePlace(BIAS, BIAS + 0x10000, BIAS, RecordedModule(shop))])
+    kept = [name.replace("Session", "Order").replace("Payment", "Order") for name in TRUTH[0]]
+    text = "".join(
+        f"    {shop}({name}+0x13) [{BIAS + vaddr:#x}]\n" for vaddr, name in zip(STACKS[0], kept, strict=True)
+    )
+    after = filtered(text.encode(), places).decode().splitlines()
+    assert [line.partition("shop(")[2].rpartition("+0x")[0] for line in after] == TRUTH[0]
 
 
 def test_build_ids_of_systemd_say_which_file_it_was(shop: str, filtered: Filter) -> None:

@@ -226,6 +226,29 @@ def test_stacks_of_systemd() -> None:
     assert {frame.module.base for frame in first.frames if frame.module} == {Base.LOWEST}
 
 
+STRACE = b"""write(1, "a", 1) = 1
+ > /lib/libc.so.6(write+0x10) [0xd3dd0]
+ > /bin/shop(List<User>::grow(int) [clone .isra.0]+0x1e) [0x1b5e]
+ > unexpected_backtracing_error [0x7f8002b85a90]
+ > /bin/my (shop)() [0x4009]
+--- SIGTERM {si_signo=SIGTERM, si_code=SI_USER, si_pid=30624, si_uid=0} ---
+ > /lib/libc.so.6(write+0x10) [0xd3dd0]
+"""
+
+
+def test_stacks_of_strace() -> None:
+    first, second = read("strace", STRACE)
+    assert addresses(first) == [
+        ("/lib/libc.so.6", 0xD3DD0),
+        ("/bin/shop", 0x1B5E),
+        ("", None),
+        ("/bin/my (shop)", 0x4009),
+    ]
+    assert [frame.name for frame in first.frames] == ["write", "List<User>::grow(int) [clone .isra.0]", "", ""]
+    assert {frame.module.base for frame in first.frames if frame.module} == {Base.OFFSET}
+    assert addresses(second) == addresses(first)[:1] and not second.is_called
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -243,8 +266,20 @@ def test_lines_that_are_none_of_systemd(line: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "content"),
     [("sanitizer", NAMED), ("sanitizer", THREAD_SANITIZER), ("gdb", GDB), ("backtrace", BACKTRACE)]
-    + [("tombstone", TOMBSTONE), ("systemd", SYSTEMD)],
+    + [("tombstone", TOMBSTONE), ("systemd", SYSTEMD), ("strace", STRACE)],
 )
 def test_each_format_is_known_by_its_content(name: str, content: bytes) -> None:
-    formats = ("sanitizer", "gdb", "llvm", "systemd", "backtrace", "tombstone", "collapsed", "heap", "pprof", "firefox")
+    formats = (
+        "sanitizer",
+        "gdb",
+        "llvm",
+        "systemd",
+        "strace",
+        "backtrace",
+        "tombstone",
+        "collapsed",
+        "heap",
+        "pprof",
+        "firefox",
+    )
     assert [each for each in formats if recognizes(each, content)] == [name]
