@@ -33,7 +33,7 @@ from unwind.options import (
 from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
 from unwind.readers.formats import IN_TEXT, PCS, READERS, reader_of, recognize
-from unwind.readers.pcs import recording_of
+from unwind.readers.pcs import begins_with_frame, recording_of
 from unwind.readers.source import Source
 from unwind.samples.recording import Losses
 from unwind.writers.formats import BINARY, STACKS, WRITERS, default_format
@@ -180,7 +180,7 @@ def _format_of(args: Namespace, source: Source) -> str:
     try:
         return recognize(source)
     except FormatError:
-        if args.exe is None and args.modules is None and args.pid is None:
+        if (args.exe is None and args.modules is None and args.pid is None) or not begins_with_frame(source.head):
             raise
         return PCS  # whose reader says which line is wrong
 

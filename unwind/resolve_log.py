@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
 
+from icf.log import note
 from unwind.logs.addresses import AddressNotes
 from unwind.logs.filter import filter_log
 from unwind.logs.live import LiveStacks
@@ -15,7 +16,7 @@ from unwind.process.image_finder import ImageFinder
 from unwind.readers.module_places import ModulePlace, ModulePlaces
 from unwind.readers.source import Source
 from unwind.samples.recording import Losses
-from unwind.target.given_places import places_of_image, places_of_list
+from unwind.target.given_places import note_unplaced, places_of_image, places_of_list
 from unwind.target.live_symbolizer import open_process
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
@@ -38,8 +39,9 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
             )
             stacks, places = LiveStacks(live), ModulePlaces()
             notes = AddressNotes(stacks, namer, places, keeps=False)
-            note = notes.annotate if args.addresses else None
-            return filter_log(source.stream, out, stacks, namer, places, note, keeps=False)
+            annotate = notes.annotate if args.addresses else None
+            filtered = filter_log(source.stream, out, stacks, namer, places, annotate, keeps=False)
+            return filtered.is_any_known or not filtered.stacks
         losses, with_lines = losses_of(args, Losses.NONE), not args.no_lines
         images = opened.enter_context(ImageFinder(args.module_root, args.debug_root, args.exe))
         resolver = RecordedResolver(search, images, losses=losses, with_lines=with_lines)
@@ -51,8 +53,11 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
             given = places_of_image(args.exe, with_linked=args.addresses)
         places = ModulePlaces(given, resolver.exported)
         notes = AddressNotes(resolver, namer, places, keeps=True)
-        is_any_known = filter_log(
-            source.stream, out, resolver, namer, places, notes.annotate if args.addresses else None
-        )
+        annotate = notes.annotate if args.addresses else None
+        filtered = filter_log(source.stream, out, resolver, namer, places, annotate)
         resolver.report()
-        return is_any_known
+        if filtered.unplaced:
+            note_unplaced(source.path, filtered.unplaced)
+        elif not filtered.stacks and not args.addresses and source.is_file:
+            note(f"{source.path}: has no stack in a form that icf knows")
+        return filtered.is_any_known or not filtered.stacks

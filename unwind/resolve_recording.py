@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
+from icf.errors import IcfError
+from icf.log import note
 from unwind.options import losses_of
 from unwind.output import open_output
 from unwind.progress import Progress
+from unwind.readers.formats import IN_TEXT
 from unwind.readers.source import Source
-from unwind.samples.recording import Recording
+from unwind.samples.recording import Recording, Sample
+from unwind.target.given_places import note_unplaced
 from unwind.target.recorded import RecordedResolver
 from unwind.target.recorded_objects import RecordedObjects
 from unwind.target.search import SearchPaths
@@ -32,11 +37,27 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
         opened.enter_context(resolver)
         source.objects = None if args.no_vptr else RecordedObjects(resolver, search)
         out = opened.enter_context(open_output(args.output))
+        placed = Placed(recording.samples)
+        samples = placed if recording.format in IN_TEXT else recording.samples
         with Progress(source.stream) as progress:
-            is_any_known, problem = write_samples(
-                recording.samples, resolver, writer, out, has_more=source.has_more, step=progress.step
-            )
+            written = write_samples(samples, resolver, writer, out, has_more=source.has_more, step=progress.step)
         resolver.report()
-        if problem is not None:
-            raise problem
-        return is_any_known
+        if not written.samples and written.problem is None:
+            if recording.format in IN_TEXT:
+                raise IcfError(f"{source.path}: has no stack in the format {recording.format}")
+            note(f"{source.path}: has no samples")
+        if placed.unplaced_count:
+            note_unplaced(source.path, placed.unplaced_count)
+        return written.outcome()
+
+
+class Placed:
+    """Samples of a text, of which those are counted that have no frame in a module."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples, self.unplaced_count = samples, 0
+
+    def __iter__(self) -> Iterator[Sample]:
+        for sample in self._samples:
+            self.unplaced_count += all(frame.module is None for frame in sample.frames)
+            yield sample

@@ -40,10 +40,7 @@ def profile(args: Namespace, files: list[str]) -> bool:
 def _write(args: Namespace, recording: Recording, resolver: RecordedResolver) -> bool:
     writer = open_writer(args.out, recording, Namer(Ambiguous(args.ambiguous)))
     with open_output(args.output) as out:
-        is_any_known, problem = write_samples(recording.samples, resolver, writer, out)
-    if problem is not None:
-        raise problem
-    return is_any_known
+        return write_samples(recording.samples, resolver, writer, out).outcome()
 
 
 def _table(args: Namespace, recording: Recording, resolver: RecordedResolver) -> bool:

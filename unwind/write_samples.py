@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from icf.errors import IcfError
 from icf.model import Verdict
@@ -11,6 +11,20 @@ from unwind.resolve.resolved import AnsweredSums, Resolved
 from unwind.samples.recording import Sample
 from unwind.target.recorded import RecordedResolver
 from unwind.writers.protocol import BatchWriter, SumsWriter, Writer
+
+
+class Written(NamedTuple):
+    """What a recording had."""
+
+    samples: int
+    is_any_known: bool  # any frame
+    problem: IcfError | None  # what ended the recording early
+
+    def outcome(self) -> bool:
+        """Return whether any frame is known, or there was none; raises the problem."""
+        if self.problem is not None:
+            raise self.problem
+        return self.is_any_known or not self.samples
 
 
 def write_samples(
@@ -21,7 +35,7 @@ def write_samples(
     *,
     has_more: Callable[[], bool] = lambda: True,
     step: Callable[[int], None] = lambda _: None,
-) -> tuple[bool, IcfError | None]:
+) -> Written:
     """Write what samples are.
 
     Args:
@@ -33,7 +47,7 @@ def write_samples(
         step: called with the number of samples that were written.
 
     Returns:
-        Whether any frame is known, or there was none; what ended the recording early: what was read before is written.
+        What the recording had; if something ended it early, what was read before is written.
     """
     problem: IcfError | None = None
     is_any_known, count = False, 0
@@ -59,7 +73,7 @@ def write_samples(
         problem = error
     for piece in writer.end():
         out.write(piece)
-    return is_any_known or not count, problem
+    return Written(count, is_any_known, problem)
 
 
 def _is_any_known(part: AnsweredSums | list[Resolved]) -> bool:

@@ -87,9 +87,59 @@ def test_options_that_are_not_for_recordings(shop: Path, option: list[str], caps
 def test_what_is_in_no_format(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("note.txt").write_text("hello, world\n")
     assert main(["resolve", "note.txt"]) == 1
-    assert "note.txt: file header+0x0: is in no format of stacks that icf knows: pcs," in capsys.readouterr().err
+    unknown = "note.txt: file header+0x0: is in no format of stacks that icf knows: pcs,"
+    assert unknown in capsys.readouterr().err
     assert main(["resolve", "-e", "shop", "note.txt"]) == 1
-    assert "note.txt:1: frame 'hello,': not a hexadecimal address" in capsys.readouterr().err
+    assert unknown in capsys.readouterr().err
+    Path("note.txt").write_text("# a stack\n0x1136 hello,\n")
+    assert main(["resolve", "-e", "shop", "note.txt"]) == 1
+    assert "note.txt:2: frame 'hello,': not a hexadecimal address" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (b"\x7fELF\2\1\1" + bytes(9) + b"\4\0", "it is a core file: icf stacks --core x"),
+        (b"\x7fELF\2\1\1" + bytes(9) + b"\3\0", "it is an image: name it with -e x, besides the stacks"),
+        (b"MDMP" + bytes(60), "it is a minidump: icf stacks --minidump x"),
+    ],
+)
+def test_what_reads_a_file_without_stacks(
+    shop: Path, content: bytes, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("x").write_bytes(content)
+    assert main(["resolve", "x"]) == 1
+    assert capsys.readouterr().err.endswith(f"hint: {hint}\n")
+
+
+def test_a_text_without_stacks(shop: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("note.txt").write_text("hello, world\n")
+    assert main(["resolve", "--format", "gdb", "note.txt"]) == 1
+    assert capfd.readouterr() == ("", "icf: error: note.txt: has no stack in the format gdb\n")
+    assert main(["resolve", "--format", "log", "note.txt"]) == 0
+    assert capfd.readouterr() == ("hello, world\n", "icf: note.txt: has no stack in a form that icf knows\n")
+
+
+@pytest.mark.parametrize("form", [[], ["--format", "log"]])
+def test_modules_whose_place_nothing_says(shop: Path, form: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """`-e` says it for a program that gdb has started, not for one that the kernel has placed anywhere."""
+    Path("bt.txt").write_text(
+        "#0  0x00007a5500001136 in f (a=1) at a.c:1\n#1  0x00007a5500001180 in main () at a.c:2\n"
+    )
+    assert main(["resolve", *form, "-e", "shop", "bt.txt"]) == 1
+    assert "icf: bt.txt: nothing says where the modules of 1 stack lay\nhint: --modules FILE" in capfd.readouterr().err
+
+
+def test_merged_functions_of_an_image_without_tables(shop: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The first thing that a user tries: profiles of a program that was only linked."""
+    shutil.copy(SHOP / "shop.gold", "plain")
+    Path("c.folded").write_text(folded().replace("shop+", "plain+"))
+    assert main(["resolve", "c.folded"]) == 0
+    error = "icf: plain has no call-site tables: 6 distinct frames may be of several functions\n"
+    assert error + "hint: run 'icf pass plain'\n" in capfd.readouterr().err
+    Path("c.folded").write_text(folded())
+    assert main(["resolve", "c.folded"]) == 0
+    assert "has no call-site tables" not in capfd.readouterr().err
 
 
 def test_an_output_file_replaces_another_when_it_is_complete(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

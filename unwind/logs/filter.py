@@ -38,6 +38,14 @@ _Parsed = tuple[FrameLine, Form] | None
 _Key = tuple[tuple[bytes, ...], tuple[object, ...], int]  # the lines of a stack, what is known of places, the shift
 
 
+class Filtered(NamedTuple):
+    """What a filter has met."""
+
+    stacks: int
+    unplaced: int  # of them, of which no frame is in a module; those that come again are not counted
+    is_any_known: bool  # any frame
+
+
 class _Rewritten(NamedTuple):
     """The text of a stack, how far the numbers after it are shifted, and what the summary of its report says now."""
 
@@ -55,8 +63,8 @@ def filter_log(
     note: Callable[[bytes], bytes] | None = None,
     *,
     keeps: bool = True,
-) -> bool:
-    """Copy `stream` to `out` with right names in its stacks; return whether any frame is known, or there was none.
+) -> Filtered:
+    """Copy `stream` to `out` with right names in its stacks; return what it had.
 
     `places` are modules whose place in the process is known, beside those that the log shows. `note` changes all text
     but the stacks. `keeps`: the same stack means the same later on, which it does not where a process runs.
@@ -73,7 +81,7 @@ def filter_log(
         out.flush()
     log.end_stack()
     out.flush()
-    return log.is_any_known or not log.stack_count
+    return Filtered(log.stack_count, log.unplaced_count, log.is_any_known)
 
 
 class LogFilter:
@@ -102,7 +110,8 @@ class LogFilter:
         self._kept: dict[_Key, _Rewritten] = {}
         self._kept_bytes = 0
         self._keeps = keeps
-        self.is_any_known, self.stack_count = False, 0
+        self.is_any_known = False
+        self.stack_count = self.unplaced_count = 0
 
     def take(self, text: bytes) -> None:
         """Take whole lines."""
@@ -194,8 +203,10 @@ class LogFilter:
     def _rewrite(self, stack: TextStack, held: list[HeldLine]) -> _Rewritten:
         """Return the lines of a stack, with right names if it can be resolved."""
         frames = stack.frames()
+        sample = self._samples.sample(stack, frames)
+        self.unplaced_count += all(frame.module is None for frame in sample.frames)
         try:
-            (resolved,) = self._resolver.resolve([self._samples.sample(stack, frames)])
+            (resolved,) = self._resolver.resolve([sample])
         except IcfError as error:
             if str(error) not in self._warned:
                 self._warned.add(str(error))

@@ -42,6 +42,8 @@ READERS: dict[str, str] = {
 """Name of each format -> module of its reader."""
 IN_TEXT = frozenset({"tombstone", "sanitizer", "systemd", "llvm", "strace", "backtrace", "gdb", "rust"})
 """Formats of stacks in any text, of which some do not say where modules lay."""
+_ELF_MAGIC, _MINIDUMP_MAGIC = b"\x7fELF", b"MDMP"
+_ELF_TYPE, _ELF_CORES = slice(16, 18), (b"\x04\0", b"\0\x04")
 
 
 class Reader(Protocol):
@@ -69,4 +71,16 @@ def recognize(source: Source) -> str:
     if is_pcs:
         return PCS
     names = ", ".join([PCS, *READERS])
-    raise FormatError(source.path, "file header", 0, f"is in no format of stacks that icf knows: {names}")
+    problem = f"is in no format of stacks that icf knows: {names}"
+    raise FormatError(source.path, "file header", 0, problem, hint=_hint(source))
+
+
+def _hint(source: Source) -> str | None:
+    """Return what reads a file that has no format of stacks."""
+    if source.head.startswith(_MINIDUMP_MAGIC):
+        return f"it is a minidump: icf stacks --minidump {source.path}"
+    if source.head.startswith(_ELF_MAGIC):
+        if source.head[_ELF_TYPE] in _ELF_CORES:
+            return f"it is a core file: icf stacks --core {source.path}"
+        return f"it is an image: name it with -e {source.path}, besides the stacks"
+    return None

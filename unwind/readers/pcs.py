@@ -40,6 +40,15 @@ def recognizes(head: bytes) -> bool:
     return True
 
 
+def begins_with_frame(head: bytes) -> bool:
+    """Return whether the first word that is not in a comment is a frame: a later one may break the format."""
+    for line in head.split(b"\n"):
+        words = line.partition(b"#")[0].split(None, 1)
+        if words:
+            return _FRAME.fullmatch(words[0]) is not None
+    return False
+
+
 def holds_nothing(head: bytes) -> bool:
     """Return whether all lines are empty, or comments."""
     return not any(line.partition(b"#")[0].strip() for line in head.split(b"\n"))

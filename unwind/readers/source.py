@@ -73,6 +73,11 @@ class Source:
                 raise LineError(self.path, "line", number, f"longer than {LINE_LIMIT - 1} bytes")
             yield line
 
+    @property
+    def is_file(self) -> bool:
+        """Whether the input is a file, which never waits."""
+        return self._waiting is None
+
     def has_more(self) -> bool:
         """Return whether reading on would give something at once; a file always does."""
         return self._waiting is None or bool(self._waiting.poll(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from icf.elf.image import Image
 from icf.elf.types import ET_EXEC, PT_INTERP
-from icf.log import warn
+from icf.log import note, warn
 from unwind.process.image_finder import ImageFinder
 from unwind.process.module_list import find_images, read_modules
 from unwind.readers.module_places import ModulePlace
@@ -37,3 +37,12 @@ def places_of_image(path: str, *, with_linked: bool = False) -> list[ModulePlace
         if image.headers.elf_type != ET_EXEC and any(segment.type == PT_INTERP for segment in image.segments):
             biases.append(_PIE_BASE)
     return [ModulePlace(low + bias, high + bias, bias, module) for bias in biases]
+
+
+def note_unplaced(path: str, count: int) -> None:
+    """Tell the user that nothing says where the modules of so many stacks of a text lay."""
+    stacks = f"{count:,} stacks" if count != 1 else "1 stack"
+    note(
+        f"{path}: nothing says where the modules of {stacks} lay",
+        "--modules FILE, the text of /proc/PID/maps; or -e IMAGE, if its addresses are fixed or gdb has started it",
+    )

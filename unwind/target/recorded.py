@@ -39,6 +39,7 @@ from unwind.target.recorded_images import PlacedImage, RecordedImages
 from unwind.target.recorded_process import ProcessStacks
 from unwind.target.search import SearchPaths
 from unwind.target.states import TreeStates
+from unwind.target.untabled import Untabled
 
 _KEPT_STACKS, _KEPT_FRAMES, _KEPT_NODES, _KEPT_STATES = 1 << 18, 1 << 24, 1 << 20, 1 << 20
 _HINT = "the recording is of another build, or its addresses are not what its format says"
@@ -80,6 +81,7 @@ class RecordedResolver:
         self._resolvers: dict[tuple[frozenset[PlacedImage], bool], Resolver] = {}
         self._of_process: dict[RecordedProcess, tuple[int, ProcessStacks]] = {}  # with the number of its modules
         self._is_debug_file_used = False
+        self._untabled = Untabled()
         self._stack_count = self._frame_count = 0  # of those that processes keep
         self._trees: dict[CallTree, TreeStates] = {}
         self._own = CallTree()  # of stacks that come without one
@@ -180,6 +182,7 @@ class RecordedResolver:
         if self._with_lines:
             read_frames(process.fresh for process in processes)
         for process in processes:
+            self._untabled.note(process.fresh)
             process.fresh.clear()
 
     def _by_tree(self, new: Iterable[_New]) -> dict[TreeStates, list[tuple[_New, int]]]:
@@ -261,6 +264,7 @@ class RecordedResolver:
             )
         for resolver in self._resolvers.values():
             warn_of_bases(resolver.places, "", _HINT if self._losses is Losses.NONE else _HINT_OF_LOSSES)
+        self._untabled.report()
 
     def close(self) -> None:
         """Close the images."""
@@ -319,4 +323,6 @@ class RecordedResolver:
         search = self._search.for_module(image.image)
         self._is_debug_file_used |= search.debug_file is not None
         cache = image.cache or search.open(image.path)
-        return search.program(cache, image.path, self._opened, image.exports, linkage)
+        program = search.program(cache, image.path, self._opened, image.exports, linkage)
+        self._untabled.add(program, image.path, cache)
+        return program
