@@ -11,7 +11,7 @@ from icf.errors import IcfError
 from tests.fuzz.limits import many, peak_memory, reset_peak_memory
 from tests.support.mutations import mutated_text
 from tests.support.recordings import read, recognizes
-from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, strace, systemd, tombstone
+from unwind.readers import backtrace, eu_stack, gdb, glog, llvm, rust, sanitizer, strace, systemd, tombstone, valgrind
 
 TEXTS = {
     "sanitizer": b"""==1==ERROR: AddressSanitizer: SEGV
@@ -27,6 +27,22 @@ TEXTS = {
 #0  0x00007f9eb4611dd0 __libc_pause (libc.so.6 + 0xd3dd0)
 #1  0x00007f8002b85a90 __restore_rt (/lib/libpthread.so.0)
 #10 0x0000561a7455f930 n/a (n/a)
+""",
+    "eu-stack": b"""TID 12:
+#0  0x00007f9eb4611dd0     __libc_pause - /lib/libc.so.6
+    ../sysdeps/unix/sysv/linux/pause.c:29:10
+#1  0x00007f8002b85a90 - 1 List<User>::grow(int) - [vdso: 12]
+#2  0x0000561a7455f930
+""",
+    "valgrind": b"""==12== HEAP SUMMARY:
+==12==    at 0x48417B4: malloc (in /usr/lib/vgpreload_memcheck-amd64-linux.so)
+==12==    by 0x10AB5D: List<User>::grow(int) [clone .isra.0] (list.h:12)
+==12==    by 0x4009: ??? (in /usr/bin/shop)
+""",
+    "glog": b"""*** Check failure stack trace: ***
+    @     0x56452b5e4b98  List<User>::push()
+    @     0x56452b5e4c09         16  List<User>::add()
+    @     0x56452b5e46b9  (unknown)  (unknown)
 """,
     "strace": b"""pause() = 0
  > /lib/libc.so.6(pause+0x10) [0xd3dd0]
@@ -103,6 +119,8 @@ def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
         b"#1 0x0000000000001136 f ",
         b"#1  0x0000000000001136 f (",
         b" > a(",
+        b"==1==    by 0x12: ",
+        b"    @ 0x12 ",
         b"#01 pc 0000000000089908 ",
         b"/a",
         b"",
@@ -110,6 +128,6 @@ def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
         for end in (b"\n", b" (a+0x1)\n", b")[0x1136]\n", b") at a.c:1\n", b" (f+1)\n", b"+0x1) [0x12]\n"):
             line = start + piece * ((1 << 18) // len(piece)) + end
             begin = time.thread_time()
-            for reader in (sanitizer, systemd, strace, llvm, gdb, backtrace, tombstone, rust):
+            for reader in (sanitizer, systemd, eu_stack, valgrind, glog, strace, llvm, gdb, backtrace, tombstone, rust):
                 reader.parse(line)
             assert time.thread_time() - begin < 1, (start, end)

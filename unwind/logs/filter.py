@@ -105,7 +105,7 @@ class LogFilter:
         self._held: list[HeldLine] = []
         self._shift = 0  # of the numbers of frames, where a stack that was cut goes on
         self._next_number = 0  # of the frame that would go on it
-        self._parsed: dict[bytes, _Parsed] = {}
+        self._parsed: dict[tuple[bytes, Form | None], _Parsed] = {}
         self._warned: set[str] = set()
         self._kept: dict[_Key, _Rewritten] = {}
         self._kept_bytes = 0
@@ -167,10 +167,13 @@ class LogFilter:
         self._held.append(HeldLine(line, frame, []))
 
     def _parse(self, line: bytes) -> _Parsed:
-        if line in self._parsed:
-            return self._parsed[line]
+        """Return the frame that a line shows; some lines would, without those before, be of another form, too."""
+        own = self._form if self._stack is not None else None
+        key = line, own
+        if key in self._parsed:
+            return self._parsed[key]
         parsed: _Parsed = None
-        for form in FORMS:
+        for form in FORMS if own is None else (own, *FORMS):
             frame = form.dialect.parse(line) if form.mark in line else None
             if frame is not None:
                 parsed = frame, form
@@ -178,7 +181,7 @@ class LogFilter:
         if len(line) <= _KEPT_LINE_BYTES:
             if len(self._parsed) >= _KEPT_LINES:
                 self._parsed.clear()
-            self._parsed[line] = parsed
+            self._parsed[key] = parsed
         return parsed
 
     def _end(self, stack: TextStack, held: list[HeldLine]) -> None:

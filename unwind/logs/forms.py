@@ -3,10 +3,14 @@
     sanitizers   #1 0x5581d8c5 in List<User>::sum() /src/shop.cpp:9:49
                  #1 0x5581d8c5 in List<User>::sum() | List<Order>::sum() (/usr/bin/shop+0x1398c5)
                  #1 List<User>::sum() /src/shop.cpp:9:49 (shop+0x1398c5)                             TSan
+    eu-stack     #1  0x000000005581d8c5 - 1 List<User>::sum() - /usr/bin/shop
+                     /src/shop.cpp:9:49
     LLVM         #1 0x000000005581d8c5 List<User>::sum() /src/shop.cpp:9:49
     systemd      #1  0x000000005581d8c5 List<User>::sum() (shop + 0x1398c5)
     strace        > /usr/bin/shop(List<User>::sum()+0x1b) [0x1398c5]
     backtrace    /usr/bin/shop(List<User>::sum()+0x1b) [0x5581d8c5] at /src/shop.cpp:9:49
+    valgrind     ==4711==    by 0x10C8C5: List<User>::sum() (shop.cpp:9)
+    glog             @         0x5581d8c5  List<User>::sum()
     gdb          #1  0x000000005581d8c5 in List<User>::sum (this=0x7ffd) at /src/shop.cpp:9
     tombstones   #01 pc 00000000001398c5  /usr/bin/shop (List<User>::sum()+27)
     Rust            1:         0x5581d8c5 - shop::sum
@@ -25,7 +29,7 @@ from typing import NamedTuple
 
 from icf.demangle import qualified_name
 from icf.printable import printable
-from unwind.readers import backtrace, gdb, llvm, rust, sanitizer, strace, systemd, tombstone
+from unwind.readers import backtrace, eu_stack, gdb, glog, llvm, rust, sanitizer, strace, systemd, tombstone, valgrind
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.text_stacks import Dialect, TextFrame
 from unwind.samples.recording import RecordedFrame
@@ -150,6 +154,32 @@ def _strace(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     return [b"%b(%b%b)%b" % (before, encoded(known.shown[-1].name), offset, after)]
 
 
+def _valgrind(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    head, word, address, _, place, tail = frame.lines[0].parts
+    lines = []
+    for idx, each in enumerate(known.shown):
+        where = b" (%b:%d)" % (encoded(os.path.basename(each.file)), each.line) if each.line else b""
+        if not where:
+            module = known.recorded.module
+            where = place if place.startswith(b" (in ") else b" (in %b)" % encoded(module.path) if module else b""
+        lines.append(b"%b%b %b: %b%b%b" % (head, b"by" if idx else word, address, encoded(each.name), where, tail))
+    return lines
+
+
+def _eu_stack(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    head, address, _, module, tail = frame.lines[0].parts
+    lines = []
+    for idx, each in enumerate(known.shown):
+        where = eu_stack.BEFORE_LINE + _where(each, has_column=True) + tail if each.file else b""
+        lines.append(b"%b#%-2d %b %b%b%b%b" % (head, number + idx, address, encoded(each.name), module, tail, where))
+    return lines
+
+
+def _glog(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    before, _, after = frame.lines[0].parts
+    return [before + encoded(known.shown[-1].name) + after]
+
+
 def _rust(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     head, address, _, tail = frame.lines[0].parts
     lines = []
@@ -177,9 +207,12 @@ FORMS = (
     Form(b"#", tombstone.DIALECT, _tombstone, has_files=False),
     Form(b"#", sanitizer.DIALECT, _sanitizer),
     Form(b"#", systemd.DIALECT, _systemd, has_files=False),
+    Form(b"#", eu_stack.DIALECT, _eu_stack, has_files=False, has_lines_of_files=True),
     Form(b"#", llvm.DIALECT, _llvm),
     Form(strace.MARK, strace.DIALECT, _strace, has_files=False),
     Form(b"[0x", backtrace.DIALECT, _backtrace),
     Form(b"#", gdb.DIALECT, _gdb),
+    Form(b"==", valgrind.DIALECT, _valgrind),
+    Form(b"@ ", glog.DIALECT, _glog, has_files=False),
     Form(b" - ", rust.DIALECT, _rust, has_files=False, has_lines_of_files=True),
 )

@@ -12,6 +12,7 @@ _FRAMES = (
     re.compile(rb"#[0-9]{1,6} "),
     re.compile(rb"\[0x[0-9a-f]{1,16}\]\s*?(?:\n|\Z)"),
     re.compile(rb"\) \[0x[0-9a-f]{1,16}\] "),  # strace -kk: a line follows
+    re.compile(rb" @ +0x[0-9a-f]"),
     re.compile(rb": {1,20}0x[0-9a-f]{1,16} - "),
 )
 _REPORTS = (

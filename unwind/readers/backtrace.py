@@ -83,4 +83,9 @@ def _joins(before: list[FrameLine], line: FrameLine) -> bool:
     return False
 
 
-DIALECT = Dialect("backtrace", parse, _joins, is_called=True)
+def _goes_on(before: list[FrameLine], line: FrameLine) -> bool:
+    """Return whether a line is of the same stack: the function that writes the stack calls nothing that is on it."""
+    return line.address != before[0].address
+
+
+DIALECT = Dialect("backtrace", parse, _joins, goes_on=_goes_on, is_called=True)

@@ -33,14 +33,19 @@ READERS: dict[str, str] = {
     "tombstone": "unwind.readers.tombstone",
     "sanitizer": "unwind.readers.sanitizer",
     "systemd": "unwind.readers.systemd",
+    "eu-stack": "unwind.readers.eu_stack",
     "llvm": "unwind.readers.llvm",
     "strace": "unwind.readers.strace",
     "backtrace": "unwind.readers.backtrace",
     "gdb": "unwind.readers.gdb",
+    "valgrind": "unwind.readers.valgrind",
+    "glog": "unwind.readers.glog",
     "rust": "unwind.readers.rust",
 }
 """Name of each format -> module of its reader."""
-IN_TEXT = frozenset({"tombstone", "sanitizer", "systemd", "llvm", "strace", "backtrace", "gdb", "rust"})
+IN_TEXT = frozenset(
+    ["tombstone", "sanitizer", "systemd", "eu-stack", "llvm", "strace", "backtrace", "gdb", "valgrind", "glog", "rust"]
+)
 """Formats of stacks in any text, of which some do not say where modules lay."""
 _ELF_MAGIC, _MINIDUMP_MAGIC = b"\x7fELF", b"MDMP"
 _ELF_TYPE, _ELF_CORES = slice(16, 18), (b"\x04\0", b"\0\x04")

@@ -104,4 +104,4 @@ def _is_between(line: bytes) -> bool:
     return line.startswith(_BETWEEN)
 
 
-DIALECT = Dialect("gdb", parse, _joins, _is_between)
+DIALECT = Dialect("gdb", parse, _joins, is_between=_is_between)

@@ -67,4 +67,4 @@ def _is_between(line: bytes) -> bool:
     return _BETWEEN.match(line) is not None
 
 
-DIALECT = Dialect("rust", parse, _joins, _is_between, is_called=True)
+DIALECT = Dialect("rust", parse, _joins, is_between=_is_between, is_called=True)

@@ -62,4 +62,8 @@ def _joins(before: list[FrameLine], line: FrameLine) -> bool:
     return False
 
 
-DIALECT = Dialect("strace", parse, _joins)
+def _goes_on(before: list[FrameLine], line: FrameLine) -> bool:
+    return True  # up to the next system call
+
+
+DIALECT = Dialect("strace", parse, _joins, goes_on=_goes_on)

@@ -27,6 +27,10 @@ BETWEEN_LIMIT = 1 << 20  # bytes of lines between frames: local variables
 _KEPT = 1 << 16
 
 
+def _has_next_number(before: list[FrameLine], line: FrameLine) -> bool:
+    return line.number == before[-1].number + 1
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A format of lines that show frames."""
@@ -34,6 +38,7 @@ class Dialect:
     name: str  # as `--format` has it
     parse: Callable[[bytes], FrameLine | None]
     joins: Callable[[list[FrameLine], FrameLine], bool]  # whether a line shows the same frame as these before it
+    goes_on: Callable[[list[FrameLine], FrameLine], bool] = _has_next_number  # whether a line is of the same stack
     is_between: Callable[[bytes], bool] = lambda line: False  # whether a line that shows no frame ends no stack
     is_called: bool = False  # the first frame is a return address
     in_call: bool = False  # return addresses are those of the calls, or less one
@@ -59,10 +64,7 @@ class TextStack:
         """Return whether `line` is the next one of this stack."""
         if dialect is not self.dialect or len(self.lines) >= STACK_LIMIT:
             return False
-        last = self.lines[-1].number
-        if last < 0:  # the function that writes the stack calls nothing that is on it
-            return line.address is None or line.address != self.lines[0].address
-        return line.number == last + 1
+        return self.dialect.goes_on(self.lines, line)
 
     def takes_between(self, line: bytes) -> bool:
         """Return whether the stack can go on after a line that shows no frame."""

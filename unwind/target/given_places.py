@@ -10,7 +10,10 @@ from unwind.process.module_list import find_images, read_modules
 from unwind.readers.module_places import ModulePlace
 from unwind.samples.recording import RecordedModule
 
-_PIE_BASE = 0x555555554000  # where Linux on x86-64 loads a program without randomization, as gdb starts it
+_PIE_BASES = (
+    0x555555554000,  # where Linux on x86-64 loads a program without randomization, as gdb starts it
+    0x108000,  # where valgrind loads it
+)
 
 
 def places_of_list(path: str, images: ImageFinder, cache_dir: str | None) -> list[ModulePlace]:
@@ -27,7 +30,7 @@ def places_of_list(path: str, images: ImageFinder, cache_dir: str | None) -> lis
 
 
 def places_of_image(path: str, *, with_linked: bool = False) -> list[ModulePlace]:
-    """Return where a program lies: as linked, or where one that can lie anywhere lies without randomization."""
+    """Return where a program lies: as linked, or where gdb and valgrind load one that can lie anywhere."""
     with Image.open(path) as image:
         low, high = image.span
         module = RecordedModule(path, image.build_id)
@@ -35,7 +38,7 @@ def places_of_image(path: str, *, with_linked: bool = False) -> list[ModulePlace
         if with_linked or image.headers.elf_type == ET_EXEC:
             biases.append(0)
         if image.headers.elf_type != ET_EXEC and any(segment.type == PT_INTERP for segment in image.segments):
-            biases.append(_PIE_BASE)
+            biases += _PIE_BASES
     return [ModulePlace(low + bias, high + bias, bias, module) for bias in biases]
 
 
@@ -44,5 +47,5 @@ def note_unplaced(path: str, count: int) -> None:
     stacks = f"{count:,} stacks" if count != 1 else "1 stack"
     note(
         f"{path}: nothing says where the modules of {stacks} lay",
-        "--modules FILE, the text of /proc/PID/maps; or -e IMAGE, if its addresses are fixed or gdb has started it",
+        "--modules FILE, the text of /proc/PID/maps; -e IMAGE, if its addresses are fixed or gdb, valgrind started it",
     )

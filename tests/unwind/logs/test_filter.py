@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import re
@@ -116,6 +117,64 @@ def test_stacks_of_systemd(shop: str, filtered: Filter, has_offsets: bool) -> No
         for before, line, name in zip(frames[2:], after[2:], names, strict=True):
             head, tail = before[:39], before[before.rindex(" (") :]
             assert line == head + name + tail
+
+
+def kept_names(names: list[str]) -> list[str]:
+    """Return what a symbolizer prints: the function that the linker has kept."""
+    return [name.replace("Session", "Order").replace("Payment", "Order") for name in names]
+
+
+@pytest.fixture
+def placed(shop: str) -> ModulePlaces:
+    """Return where the program lay, as a list of modules says it."""
+    return ModulePlaces([ModulePlace(BIAS, BIAS + 0x10000, BIAS, RecordedModule(shop))])
+
+
+def test_stacks_of_valgrind(shop: str, filtered: Filter, placed: ModulePlaces) -> None:
+    for stack, names in zip(STACKS, TRUTH, strict=True):
+        text = "==47== Invalid write of size 4\n"
+        for idx, (vaddr, name) in enumerate(zip(stack, kept_names(names), strict=True)):
+            where = "in /usr/bin/shop" if idx == len(stack) - 1 else f"shop.cpp:{idx + 1}"
+            text += f"==47==    {'by' if idx else 'at'} 0x{BIAS + vaddr - (idx > 0):X}: {name} ({where})\n"
+        text += "==47==  Address 0x0 is not stack'd\n"
+        before, after = text.splitlines(), filtered(text.encode(), placed).decode().splitlines()
+        assert [line.partition(": ")[2].rpartition(" (")[0] for line in after[1:-1]] == names
+        for old, new, name in zip(before[1:-1], after[1:-1], names, strict=True):
+            assert new.startswith(old[: old.index(": ") + 2])
+            assert "List" not in name or new != old
+
+
+@pytest.mark.parametrize("is_verbose", [True, False])
+def test_stacks_of_eu_stack(shop: str, filtered: Filter, placed: ModulePlaces, is_verbose: bool) -> None:
+    """A line that shows where a frame is belongs to it; frames from the eleventh on look like those of LLVM."""
+    for first in (0, 8):
+        for stack, names in zip(STACKS, TRUTH, strict=True):
+            rows = [(f"{BIAS + 0x100000 + idx:#018x}", "std::get(std::a const&)") for idx in range(first)]
+            rows += [(f"{BIAS + vaddr:#018x}", name) for vaddr, name in zip(stack, kept_names(names), strict=True)]
+            text = "TID 12:\n"
+            for idx, (address, name) in enumerate(rows):
+                sign = (" - 1" if idx else "    ") if is_verbose else ""
+                text += f"#{idx:<2} {address}{sign} {name}" + (
+                    " - /bin/shop\n    /src/a.h:1:2\n" if is_verbose else "\n"
+                )
+            after = [line for line in filtered(text.encode(), placed).decode().splitlines() if "#" in line]
+            cut = [line.split(None, 4 if " - 1" in line else 2)[-1].removesuffix(" - /bin/shop") for line in after]
+            assert cut[first:] == names
+            assert cut[:first] == [name for _, name in rows[:first]]
+            lines = filtered(text.encode(), placed).decode().splitlines()
+            for line, following in itertools.pairwise(lines):
+                assert not ("List<" in line and following == "    /src/a.h:1:2")
+
+
+@pytest.mark.parametrize("form", ["    @ {address:>18} {name}\n", "    @ {address:>18}         16  {name}\n"])
+def test_stacks_of_glog(shop: str, filtered: Filter, placed: ModulePlaces, form: str) -> None:
+    for stack, names in zip(STACKS, TRUTH, strict=True):
+        head = "*** Check failure stack trace: ***\n"
+        rows = zip(stack, kept_names(names), strict=True)
+        text = head + "".join(form.format(address=f"{BIAS + vaddr:#x}", name=name) for vaddr, name in rows)
+        rows = zip(stack, names, strict=True)
+        right = head + "".join(form.format(address=f"{BIAS + vaddr:#x}", name=name) for vaddr, name in rows)
+        assert filtered(text.encode(), placed).decode() == right
 
 
 def test_stacks_of_strace(shop: str, filtered: Filter) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.recordings import read, recognizes
 from unwind.readers import gdb, sanitizer
+from unwind.readers.formats import READERS
 from unwind.readers.text_stacks import STACK_LIMIT
 from unwind.samples.recording import Base, Inlined, RecordedModule, Sample
 
@@ -249,6 +250,57 @@ def test_stacks_of_strace() -> None:
     assert addresses(second) == addresses(first)[:1] and not second.is_called
 
 
+EU_STACK = b"""TID 23908:
+#0  0x00007f3d0d8f1dd0     pause - /usr/lib/libc.so.6
+    ../sysdeps/unix/sysv/linux/pause.c:29:10
+#1  0x000055e97535d6b9 - 1 User::peek(int) - /usr/bin/shop
+    /src/shop.cpp:36:57
+#2  0x000055e97535d6b9 - 1 each<User(int)::<lambda(int)> > - /usr/bin/shop
+    /src/shop.cpp:34:54
+#3  0x000055e97535d591 - 1 - [vdso: 12]
+"""
+VALGRIND = b"""==47== Process terminating with default action of signal 11 (SIGSEGV)
+==47==    at 0x10AB65: List<User>::grow(int) [clone .isra.0] (mart.h:12)
+==47==    by 0x10A6B8: operator() (main.cpp:36)
+==47==    by 0x10A6B8: void each<User>(User(*)(int)) (main.cpp:34)
+==47==    by 0x10A6B8: ??? (in /usr/bin/shop)
+==47==
+==47==    at 0x10AB65: f() (in /usr/bin/shop)
+==47==    at 0x10AB65: f() (in /usr/bin/shop)
+"""
+GLOG = b"""*** SIGSEGV received at time=1700000000 on cpu 1 ***
+PC: @     0x56452b5e4b65  (unknown)  List<User>::grow()
+    @     0x7f76e285afd0       1120  (unknown)
+    @     0x56452b5e4c09         16  List<User>::add(int)
+    @     0x56452b5e4c20 main
+"""
+
+
+def test_stacks_of_eu_stack() -> None:
+    (sample,) = read("eu-stack", EU_STACK)
+    assert [frame.address for frame in sample.frames] == [0x7F3D0D8F1DD0, 0x55E97535D6B9, 0x55E97535D591]
+    assert [frame.name for frame in sample.frames] == ["pause", "each<User(int)::<lambda(int)> >", ""]
+    assert [inlined.name for inlined in sample.frames[1].inlined] == ["User::peek(int)"]
+
+
+def test_stacks_of_valgrind() -> None:
+    first, *others = read("valgrind", VALGRIND)
+    assert [frame.address for frame in first.frames] == [0x10AB65, 0x10A6B8, 0x10A6B8]
+    names = ["List<User>::grow(int) [clone .isra.0]", "void each<User>(User(*)(int))", ""]
+    assert [frame.name for frame in first.frames] == names
+    assert [(frame.file, frame.line) for frame in first.frames] == [("mart.h", 12), ("main.cpp", 34), ("", 0)]
+    assert [inlined.name for inlined in first.frames[1].inlined] == ["operator()"]
+    assert [frame.in_call for frame in first.frames] == [False, True, True] and not first.is_called
+    assert [len(sample.frames) for sample in others] == [1, 1]
+
+
+def test_stacks_of_glog_and_abseil() -> None:
+    (sample,) = read("glog", GLOG)
+    assert [frame.address for frame in sample.frames] == [0x7F76E285AFD0, 0x56452B5E4C09, 0x56452B5E4C20]
+    assert [frame.name for frame in sample.frames] == ["", "List<User>::add(int)", "main"]
+    assert sample.is_called
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -266,20 +318,14 @@ def test_lines_that_are_none_of_systemd(line: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "content"),
     [("sanitizer", NAMED), ("sanitizer", THREAD_SANITIZER), ("gdb", GDB), ("backtrace", BACKTRACE)]
-    + [("tombstone", TOMBSTONE), ("systemd", SYSTEMD), ("strace", STRACE)],
+    + [
+        ("tombstone", TOMBSTONE),
+        ("systemd", SYSTEMD),
+        ("strace", STRACE),
+        ("eu-stack", EU_STACK),
+        ("valgrind", VALGRIND),
+        ("glog", GLOG),
+    ],
 )
 def test_each_format_is_known_by_its_content(name: str, content: bytes) -> None:
-    formats = (
-        "sanitizer",
-        "gdb",
-        "llvm",
-        "systemd",
-        "strace",
-        "backtrace",
-        "tombstone",
-        "collapsed",
-        "heap",
-        "pprof",
-        "firefox",
-    )
-    assert [each for each in formats if recognizes(each, content)] == [name]
+    assert next(each for each in READERS if recognizes(each, content)) == name
