@@ -1,4 +1,4 @@
-"""`icf report`: what is merged in an image, or what a profile has under wrong names, as one page or as JSON."""
+"""`icf report`: what is merged in an image, or what a profile has under wrong names, as a table, one page or JSON."""
 
 from __future__ import annotations
 
@@ -34,9 +34,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="a linked image, or a recording in any format that `icf resolve` reads"
     )
-    out = parser.add_mutually_exclusive_group(required=True)
+    out = parser.add_mutually_exclusive_group()
     out.add_argument(
-        "-o", "--output", metavar="REPORT", help="the page to write, one HTML file that needs nothing else; `-`: stdout"
+        "-o",
+        "--output",
+        metavar="REPORT",
+        help="the page to write, one HTML file that needs nothing else; `-`: stdout; without it, and without --json, a"
+        " table is printed: the functions before and after, or what is merged",
     )
     out.add_argument("--json", action="store_true", help="write the same data to stdout, as one JSON document")
     parser.add_argument("-e", "--exe", metavar="IMAGE", help="the image that a recording is of, wherever it lies now")
@@ -55,7 +59,7 @@ def run(args: Namespace) -> int:
     if args.output not in (None, "-"):
         _refuse_to_overwrite(args.output, [args.file, args.exe])
     report = _collect(args, search)
-    _write(report, args.output)
+    _write(args, report)
     if report.problem is not None:
         raise report.problem
     if report.profile is not None and report.profile.samples and not report.images:
@@ -101,15 +105,22 @@ def _recording(source: Source, image: str | None) -> Recording:
     return recording_of(source.lines(), source.path, image)
 
 
-def _write(report: Report, output: str | None) -> None:
+def _write(args: Namespace, report: Report) -> None:
     from unwind.output import open_output
     from unwind.report.document import document_of
-    from unwind.report.page import page_of
 
-    document = document_of(report)
-    text = page_of(document) if output is not None else f"{json.dumps(document, separators=(',', ':'))}\n"
-    with open_output(None if output == "-" else output) as stream:
-        stream.write(text.encode())
+    if args.json:
+        text = f"{json.dumps(document_of(report), separators=(',', ':'))}\n"
+    elif args.output is not None:
+        from unwind.report.page import page_of
+
+        text = page_of(document_of(report))
+    else:
+        from unwind.report.table import table_of
+
+        text = table_of(report)
+    with open_output(None if args.output == "-" else args.output) as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
 
 
 def _refuse_to_overwrite(output: str, files: list[str | None]) -> None:

@@ -52,6 +52,32 @@ def test_an_image(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_the_table_of_an_image(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = printed(capsys, "shop")
+    lines = out.splitlines()
+    assert lines[:2] == [
+        "shop: 8 functions share 3 bodies",
+        "305 bytes of code saved; frames of 0 bodies may stay ambiguous",
+    ]
+    assert [int(line.split()[0]) for line in lines[4:]] == [152, 118, 35]
+    assert "List<Order>::grow() | List<Payment>::grow() | List<Session>::grow()" in out
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_table_of_a_profile(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each stack has another function in the place of the one that was kept."""
+    out, _ = printed(capsys, "-e", "shop", "stacks.txt")
+    rows = {line[50:]: line[:46].replace(" %", "").split() for line in out.splitlines()[6:]}
+    assert out.startswith("3 samples\n 100.0 %  have a frame with another name than before\n")
+    assert rows["main"] == ["-", "-", "100.0", "100.0"]
+    assert rows["sample_allocation(unsigned long)"] == ["100.0", "100.0", "100.0", "100.0"]
+    assert rows["List<Payment>::grow()"] == ["-", "-", "-", "33.3"]
+    (folder / "stacks.txt").write_text("".join(f"{stack}\n" for stack in STACKS * 50_000))
+    many, _ = printed(capsys, "-e", "shop", "stacks.txt")
+    assert many.splitlines()[1:] == out.splitlines()[1:]
+
+
+@pytest.mark.usefixtures("folder")
 def test_stacks_of_an_image(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = printed(capsys, "-e", "shop", "stacks.txt", "--json")
     profile = json.loads(out)["profile"]
