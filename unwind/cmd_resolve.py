@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _EXIT_USAGE = 2
 LOG = "log"
 _NOT_LOG = ("out", "value", "explain", "second_reader", "no_vptr", "max_candidates")
-_ONLY_PCS = ("modules", "pid", "explain", "second_reader")
+_ONLY_PCS = ("modules", "pid", "second_reader")
 _LISTING = ("text", "json")  # formats that list the functions that a frame can be
 _ONE_VALUE = ("collapsed", "firefox")  # formats that show one of a recording's values
 _OF_VALUE = (*_ONE_VALUE, "pprof")  # and one that shows it first
@@ -115,7 +115,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_value_option(parser, "collapsed, firefox and pprof show")
     add_lossy_option(parser)
-    parser.add_argument("--explain", action="store_true", help="explain the answer of each frame")
+    parser.add_argument(
+        "--explain", action="store_true", help="explain the answer of each frame, in text and JSON (--out)"
+    )
     parser.add_argument(
         "--second-reader",
         action="store_true",
@@ -216,8 +218,11 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
         source.places = _given_places(args, source)
     recording = recording_of(source.lines(), source.path, args.exe) if name == PCS else reader_of(name).read(source)
     out_format = args.out or default_format(recording)
-    if args.max_candidates is not None and out_format not in _LISTING:
-        raise IcfError(f"--max-candidates is for --out {' and '.join(_LISTING)}, not for {out_format}")
+    if out_format not in _LISTING:
+        for option in ("max_candidates", "explain"):
+            if getattr(args, option) not in (None, False):
+                name = option.replace("_", "-")
+                raise IcfError(f"--{name} is for --out {' and '.join(_LISTING)}, not for {out_format}")
     if args.value is not None and out_format not in _OF_VALUE:
         raise IcfError(f"--value is for --out {', '.join(_OF_VALUE)}, not for {out_format}")
     choose_value(args, recording, source.path)

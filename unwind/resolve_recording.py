@@ -19,8 +19,12 @@ from unwind.target.recorded import RecordedResolver
 from unwind.target.recorded_objects import RecordedObjects
 from unwind.target.search import SearchPaths
 from unwind.write_samples import write_samples
+from unwind.writers.explained import ExplainedWriter
 from unwind.writers.formats import open_writer
+from unwind.writers.json_lines import JsonWriter
 from unwind.writers.named import Ambiguous, Namer
+from unwind.writers.protocol import Writer
+from unwind.writers.text import TextWriter
 
 
 def resolve_recording(args: Namespace, recording: Recording, source: Source, out_format: str) -> bool:
@@ -30,11 +34,14 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
     """
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
     namer = Namer(Ambiguous(args.ambiguous), with_lines=not args.no_lines, max_candidates=args.max_candidates)
-    writer = open_writer(out_format, recording, namer)
+    writer: Writer = open_writer(out_format, recording, namer)
     with ExitStack() as opened:
         losses, with_lines = losses_of(args, recording.losses), not args.no_lines
         resolver = RecordedResolver(search, source.images, losses=losses, with_lines=with_lines)
         opened.enter_context(resolver)
+        if args.explain:
+            assert isinstance(writer, (TextWriter, JsonWriter))
+            writer = ExplainedWriter(writer, resolver.explained)
         source.objects = None if args.no_vptr else RecordedObjects(resolver, search)
         out = opened.enter_context(open_output(args.output))
         placed = Placed(recording.samples)

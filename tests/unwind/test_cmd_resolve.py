@@ -60,7 +60,7 @@ def test_stacks_of_one_image_have_every_format(shop: Path, capsys: pytest.Captur
     names = [demangle(name) if name else "[unknown]" for name in FIRST["truth"]]
     assert capsys.readouterr().out == f"{';'.join(reversed(names))} 3\n"
     assert main([*command, "--explain"]) == 1
-    assert capsys.readouterr().err == "icf: error: --explain is for --out text and json\n"
+    assert capsys.readouterr().err == "icf: error: --explain is for --out text and json, not for collapsed\n"
     assert main(["resolve", "--modules", "/proc/self/maps", "s.txt", "--out", "collapsed"]) == 1
     assert (
         "--out collapsed needs a recording\nhint: stacks of addresses alone: --out text or json, with -e IMAGE any"
@@ -77,11 +77,34 @@ def test_stacks_without_modules_need_an_image(shop: Path, capsys: pytest.Capture
     assert capsys.readouterr().err == "icf: error: s.txt: is empty\n"
 
 
-@pytest.mark.parametrize("option", [["--modules", "m"], ["--pid", "1"], ["--explain"]])
+@pytest.mark.parametrize("option", [["--modules", "m"], ["--pid", "1"], ["--second-reader"]])
 def test_options_that_are_not_for_recordings(shop: Path, option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     Path("c.folded").write_text(folded())
     assert main(["resolve", "c.folded", *option]) == 1
     assert f"{option[0]} is for stacks of addresses alone, c.folded is collapsed" in capsys.readouterr().err
+
+
+def test_recordings_are_explained(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The facts are those of the same stack as addresses alone, with the addresses that the recording has."""
+    Path("s.txt").write_text(f"{FIRST['stack']}\n")
+    assert main(["resolve", "-e", "shop", "--explain", "s.txt"]) == 0
+    known = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("        - ")]
+    assert sum("excluded" in line for line in known) == 3
+    vaddrs = [int(word, 16) for word in FIRST["stack"].split() if word != "?"]
+    Path("m.json").write_text(json.dumps([{"path": "shop", "bias": "0x55d300000000"}]))
+    Path("bt.txt").write_text(
+        "".join(f"#{i:<2} {0x55D3_0000_0000 + at:#018x} in f (a=1)\n" for i, at in enumerate(vaddrs))
+    )
+    for stacks in (["c.folded", "--out", "text"], ["bt.txt", "--modules", "m.json"]):
+        Path("c.folded").write_text(";".join(f"shop+{at:#x}" for at in reversed(vaddrs)) + " 1\n")
+        assert main(["resolve", "--explain", *stacks]) == 0
+        facts = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("        - ")]
+        assert facts == known
+        assert main(["resolve", "--explain", *stacks[:1], *stacks[-2:], "--out", "json"]) == 0
+        frames = json.loads(capsys.readouterr().out)["frames"]
+        assert [f"- {fact}" for frame in frames for fact in frame["explain"]] == known
+    assert main(["resolve", "--explain", "c.folded"]) == 1
+    assert "--explain is for --out text and json, not for collapsed" in capsys.readouterr().err
 
 
 def test_what_is_in_no_format(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,8 @@ resolver's own steps, so an explanation always belongs to the answer that was gi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from icf.demangle import demangle
@@ -31,6 +32,7 @@ from unwind.resolve.vptrs import Vptrs
 from unwind.samples.stack import Stack
 from unwind.symbolize.answer import Answer
 
+NO_VPTRS: Mapping[int, int] = MappingProxyType({})
 _SHOWN = 4  # names in a line
 
 
@@ -42,8 +44,11 @@ class Explained(Protocol):
 
 def explain(resolver: Explained, stack: Stack, answers: Answers) -> Facts:
     """Return the facts on which the answers of `resolver` to `stack` rest."""
-    steps = resolver.steps(stack.addresses, stack.vptrs, stack.exact)
-    vptrs = dict(stack.vptrs)
+    return explain_steps(resolver.steps(stack.addresses, stack.vptrs, stack.exact), answers, dict(stack.vptrs))
+
+
+def explain_steps(steps: list[Step], answers: Sequence[Answer], vptrs: Mapping[int, int] = NO_VPTRS) -> Facts:
+    """Return the facts on which the answers of a resolver's steps rest; `vptrs` by index of the frame."""
     masks = left_over(steps)
     doubts = Doubts(steps, masks)
     found: Facts = []
@@ -94,7 +99,7 @@ def _of_frame(
 
 
 def _of_doubt(
-    doubt: Doubt, idx: int, steps: Sequence[Step], masks: Sequence[tuple[int, int]], answers: Answers
+    doubt: Doubt, idx: int, steps: Sequence[Step], masks: Sequence[tuple[int, int]], answers: Sequence[Answer]
 ) -> list[str]:
     """Return where the doubt about frame `idx` comes from, and what would end it."""
     step, begins = steps[idx], steps[doubt.begins]

@@ -52,12 +52,12 @@ class FramePlaces:
         recorded = answer.copy()
         if self.are_moved:
             if answer.address is not None:
-                recorded.address = self._back(answer.address)
+                recorded.address = self.back(answer.address)
             if answer.size_bytes:
-                recorded.start = self._back(answer.start)
+                recorded.start = self.back(answer.start)
             recorded.missing = tuple(self.as_recorded(each) for each in answer.missing)
             if answer.reason is not None and answer.reason.address is not None:
-                recorded.reason = answer.reason._replace(address=self._back(answer.reason.address))
+                recorded.reason = answer.reason._replace(address=self.back(answer.reason.address))
         return recorded
 
     def unknown_path(self, frame: RecordedFrame) -> str:
@@ -66,7 +66,8 @@ class FramePlaces:
             return ""
         return frame.module.path
 
-    def _back(self, address: int) -> int:
+    def back(self, address: int) -> int:
+        """Return what the process has for an address of all images."""
         for start, end, move in self._moves:
             if start <= address <= end:
                 return address + move

@@ -26,6 +26,7 @@ from icf.model import RuntimeAddr, Verdict
 from unwind.process.image_finder import ImageFinder
 from unwind.process.process import Module, Process
 from unwind.program.program import Body, Linkage, Program
+from unwind.resolve.answer import Facts
 from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolved import AnsweredColumns, AnsweredSums, Resolved, StackAnswers, WholeStack
 from unwind.resolve.resolver import Resolver
@@ -231,6 +232,10 @@ class RecordedResolver:
         modules = self._process(process).resolver.process
         module = modules.module_at(RuntimeAddr(address)) or modules.module_at(RuntimeAddr(address - 1))
         return None if module is None else modules.program(module).body_at(answer.vaddr)
+
+    def explained(self, resolved: Resolved) -> Facts:
+        """Return the facts on which the answers for a sample rest."""
+        return self._process(resolved.sample.process).explained(resolved.sample, resolved.answers)
 
     def merged_body(self, frame: RecordedFrame, process: RecordedProcess) -> Body | None:
         """Return the body that a frame of a process lies in, if several functions share it."""

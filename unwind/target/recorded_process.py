@@ -14,17 +14,21 @@ an address is meant, by a vtable pointer or after the trampoline of a signal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from icf.demangle import demangle, qualified_name
 from icf.model import Verdict
 from unwind.program.frame import Frame
+from unwind.resolve.answer import Facts
 from unwind.resolve.chain import Step
+from unwind.resolve.explain import explain, explain_steps
 from unwind.resolve.places import Marked, Sampled
 from unwind.resolve.reasons import LOST_CALLER, NO_CALLER
 from unwind.resolve.resolved import StackAnswers
 from unwind.resolve.resolver import Resolver
 from unwind.samples.recording import Losses, RecordedFrame, RecordedProcess, Sample
+from unwind.samples.stack import Stack
 from unwind.symbolize.answer import Answer
 from unwind.symbolize.reasons import NO_MODULE
 from unwind.target.frame_places import FramePlaces
@@ -33,6 +37,7 @@ from unwind.target.recorded_images import Located, RecordedImages
 from unwind.target.states import State
 
 _KEPT = 1 << 20
+_ADDRESS = re.compile("0x[0-9a-f]+")
 
 
 class ProcessStacks:
@@ -123,21 +128,26 @@ class ProcessStacks:
     # Stacks whose frames are not what their addresses alone say
 
     def _with_marks(self, sample: Sample) -> list[Answer]:
+        answers: list[Answer] = []
+        for first, part in self.marked_parts(sample):
+            answers += self.resolver.resolve(part.addresses, part.vptrs, part.exact)[first:]
+        return answers
+
+    def marked_parts(self, sample: Sample) -> Iterator[tuple[int, Stack]]:
+        """Yield the stack of a sample in parts, cut where frames may be missing, and the first frame of each in them.
+
+        Nothing is known of what called the last frame of a part.
+        """
         frames = sample.frames
         vptrs = tuple([(idx, self._places.moved(vptr)) for idx, vptr in sample.vptrs])
-        answers: list[Answer] = []
         start = 0
         for idx, (frame, caller) in enumerate(zip(frames, (*frames[1:], None), strict=True)):
             is_pc = frame.is_exact or (idx == 0 and not sample.is_called)
             if self._lost.may_be(frame, is_pc, caller.callee if caller else 0) or caller is None:
-                answers += self._part_with_marks(sample, vptrs, start, idx + 1)
+                yield self._part(sample, vptrs, start, idx + 1)
                 start = idx + 1
-        return answers
 
-    def _part_with_marks(
-        self, sample: Sample, vptrs: tuple[tuple[int, int], ...], start: int, end: int
-    ) -> tuple[Answer, ...]:
-        """Return the answers for the frames `start:end`; nothing is known of what called the last one."""
+    def _part(self, sample: Sample, vptrs: tuple[tuple[int, int], ...], start: int, end: int) -> tuple[int, Stack]:
         first = 0
         part = [self._places.address(frame) for frame in sample.frames[start:end]]
         if start or sample.is_called:  # the first address follows a call, too: something unknown was called
@@ -145,7 +155,32 @@ class ProcessStacks:
             first = 1
         exact = [idx - start + first for idx in range(start, end) if idx and sample.frames[idx].is_exact]
         moved = tuple([(idx - start + first, vptr) for idx, vptr in vptrs if start <= idx < end])
-        return self.resolver.resolve(part, moved, exact)[first:]
+        return first, Stack(tuple(part), 1, moved, tuple(exact))
+
+    # Why the answers are what they are
+
+    def explained(self, sample: Sample, answers: Sequence[Answer]) -> Facts:
+        """Return the facts on which the answers for a stack rest, with the addresses of the recording."""
+        states: list[State] = []
+        state = self.root
+        for idx in range(len(sample.frames) - 1, -1, -1):
+            state = self.after(state, sample.frames[idx], idx == 0 and not sample.is_called)
+            states.insert(0, state)
+        facts: Facts = []
+        if sample.vptrs or any(each.step.is_trampoline for each in states):
+            for first, part in self.marked_parts(sample):
+                found = self.resolver.resolve(part.addresses, part.vptrs, part.exact)
+                facts += explain(self.resolver, part, found)[first:]
+        else:
+            start = 0
+            for end, each in enumerate(states, 1):
+                if each.is_cut or end == len(states):
+                    facts += explain_steps([part.step for part in states[start:end]], answers[start:end])
+                    start = end
+        return [[_ADDRESS.sub(self._as_recorded, fact) for fact in frame] for frame in facts]
+
+    def _as_recorded(self, address: re.Match[str]) -> str:
+        return f"{self._places.back(int(address[0], 16)):#x}"
 
     # Answers with the addresses of the recording
 

@@ -69,6 +69,13 @@ class JsonWriter:
 
     def write(self, resolved: Resolved) -> bytes:
         """Return the object of a sample."""
+        return self._sample(resolved, None)
+
+    def write_explained(self, resolved: Resolved, facts: Facts) -> bytes:
+        """Return the object of a sample, with the facts that explain its frames."""
+        return self._sample(resolved, facts)
+
+    def _sample(self, resolved: Resolved, facts: Facts | None) -> bytes:
         sample = resolved.sample
         more: dict[str, object] = {}
         if self._values and sample.weights:
@@ -77,7 +84,7 @@ class JsonWriter:
             more["labels"] = {label.key: label.value for label in sample.labels}
         if sample.time_ns:
             more["time_ns"] = sample.time_ns
-        line = self.line(sample.weights[0], resolved.answers)
+        line = self.line(sample.weights[0], resolved.answers, facts)
         if more:
             line = f"{line[:-2]},{_encode(more)[1:]}\n"
         return line.encode("utf-8", "surrogateescape")

@@ -64,6 +64,10 @@ class TextWriter:
         self._stack_count = 0
         self._counts: StackCounts | None = None  # of samples that are added up, and not written yet
 
+    def write_explained(self, resolved: Resolved, facts: Facts) -> bytes:
+        """Return the lines of a sample, with those that explain its frames."""
+        return self.block(resolved.sample.weights[0], resolved.answers, facts).encode("utf-8", "surrogateescape")
+
     def write(self, resolved: Resolved) -> bytes:
         """Return the lines of a sample."""
         answers = resolved.answers
