@@ -9,6 +9,7 @@ import sys
 from icf.debugfiles.options import add_debug_arguments
 from icf.errors import IcfError
 from icf.image import is_pe_file
+from icf.overwriting import refuse_to_overwrite
 from icf.printable import printable, say
 from linkpass.options import Options
 from linkpass.pipeline import SWITCH_INTERVAL_S, run_pass
@@ -53,6 +54,10 @@ def run(args: argparse.Namespace) -> int:
         from icf.linkinputs.linkmap import parse_link_map
 
         objects += parse_link_map(args.link_map)
+    read = [*objects, args.icf_report, args.link_map]
+    refuse_to_overwrite(args.keep_unique_out, [args.image, args.debug_file, *read])
+    for out in (args.out, args.debug_out):
+        refuse_to_overwrite(out, read)
     options = Options(
         out=args.out,
         debug_file=args.debug_file,

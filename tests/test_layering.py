@@ -32,7 +32,7 @@ MAY_IMPORT = {
 # have floors inside ("symcache.format", "symcache.read"). The package's __init__.py imports what it exports.
 FLOORS: dict[str, tuple[str, ...]] = {
     "icf": (
-        "errors model columns garbage heap linkers kernels newfile printable signals string_kinds threads",
+        "errors model columns garbage heap linkers kernels newfile overwriting printable signals string_kinds threads",
         "_types _nocython",
         "sets",
         "pairs",

@@ -31,6 +31,7 @@ from icf.errors import FormatError, IcfError
 from icf.garbage import collect_seldom
 from icf.printable import printable, say
 from unwind import cmd_cache_servers
+from unwind.output import check_output
 from unwind.symcache.format.container import Container
 from unwind.symcache.format.sources import Sought
 from unwind.symcache.store.checking import Finding, check_file, json_lines
@@ -214,6 +215,7 @@ def _export(folder: Folder, args: argparse.Namespace) -> int:
     if len(found) != 1:
         names = ", ".join(os.path.splitext(each.name)[0] for each in found) or "partial ones alone"
         raise IcfError(f"{args.which}: is not one symcache but {names}", hint="name it as 'icf cache list --json' does")
+    check_output(args)
     kept = Container.open(found[0].path)
     if args.json:
         if args.output is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
@@ -18,6 +17,7 @@ from unwind.options import (
     choose_value,
     losses_of,
 )
+from unwind.output import check_output, open_output
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
@@ -56,8 +56,7 @@ def run(args: Namespace) -> int:
 
     collect_seldom()
     search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
-    if args.output not in (None, "-"):
-        _refuse_to_overwrite(args.output, [args.file, args.exe])
+    check_output(args)
     report = _collect(args, search)
     _write(args, report)
     if report.problem is not None:
@@ -106,7 +105,6 @@ def _recording(source: Source, image: str | None) -> Recording:
 
 
 def _write(args: Namespace, report: Report) -> None:
-    from unwind.output import open_output
     from unwind.report.document import document_of
 
     if args.json:
@@ -119,11 +117,5 @@ def _write(args: Namespace, report: Report) -> None:
         from unwind.report.table import table_of
 
         text = table_of(report)
-    with open_output(None if args.output == "-" else args.output) as stream:
+    with open_output(args) as stream:
         stream.write(text.encode("utf-8", "surrogateescape"))
-
-
-def _refuse_to_overwrite(output: str, files: list[str | None]) -> None:
-    for path in files:
-        if path is not None and os.path.exists(path) and os.path.exists(output) and os.path.samefile(path, output):
-            raise IcfError(f"{output}: is what the report is about", hint="give the report another name")

@@ -165,7 +165,7 @@ def run(args: Namespace) -> int:
         else:
             from unwind.resolve_stacks import resolve_stacks
 
-            with open_output(args.output) as out:
+            with open_output(args) as out:
                 is_any_known = resolve_stacks(args, source, out)
     if not is_any_known:
         say("icf: every frame of every stack is unknown")
@@ -194,7 +194,7 @@ def _resolve_log(args: Namespace, source: Source) -> bool:
             raise IcfError(f"--{option.replace('_', '-')} is not for logs, of which the lines keep their form")
     from unwind.resolve_log import resolve_log
 
-    with open_output(args.output) as out:
+    with open_output(args) as out:
         return resolve_log(args, source, out)
 
 
@@ -235,7 +235,7 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
         need_pyarrow()
         from unwind.write_stacks import write_stacks
 
-        with open_output(args.output) as out:
+        with open_output(args) as out:
             write_stacks(recording, source.images, losses_of(args, recording.losses), args.cache_dir, out)
         source.images.report()
         return True

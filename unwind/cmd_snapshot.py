@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
         modules = [_alone(each) for each in modules if each.pid in (None, args.process)]
     if not modules:
         raise IcfError("there is no module")
-    with open_output(args.output) as out:
+    with open_output(args) as out:
         out.write(write_modules(modules).encode())
     return 0
 

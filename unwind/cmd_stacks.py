@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
     as_text, as_json = BacktraceWriter(with_lines=with_lines), JsonWriter(with_modules=True, with_lines=with_lines)
     with ExitStack() as opened:
         threads = _open(args, search, opened)
-        out = opened.enter_context(open_output(args.output))
+        out = opened.enter_context(open_output(args))
         for walked, resolved in threads:
             is_any_known = is_any_known or any(each.verdict is not Verdict.UNKNOWN for each in resolved.answers)
             if args.json:

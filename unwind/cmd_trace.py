@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from icf.debugfiles.options import add_debug_arguments
 from icf.printable import say
 from unwind.options import add_cache_options, add_output_option
+from unwind.output import check_output
 from unwind.trace import columns as c
 from unwind.trace.container import TraceFile, trace_files
 from unwind.trace.reader import NEVER, TraceReader
@@ -115,6 +116,7 @@ def run(args: Namespace) -> int:
     if args.action == "convert":
         from unwind.trace.converted import convert_log
 
+        check_output(args)
         print(f"{convert_log(args.log, args.exe, args.output, max(args.chunk_size, 1)):,} instructions")
         return 0
     files = trace_files(args.trace)

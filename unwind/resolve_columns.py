@@ -31,7 +31,7 @@ def resolve_columns(args: Namespace, stacks: ParquetStacks, source: Source) -> b
         use_vptrs=not args.no_vptr,
         path=stacks.path,
     )
-    with resolver, open_output(args.output) as out, Progress(source.stream) as progress:
+    with resolver, open_output(args) as out, Progress(source.stream) as progress:
         for batch in stacks.batches():
             out.writelines(pieces.write(resolver.resolve(batch)))
             row_count += batch.num_rows

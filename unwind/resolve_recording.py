@@ -43,7 +43,7 @@ def resolve_recording(args: Namespace, recording: Recording, source: Source, out
             assert isinstance(writer, (TextWriter, JsonWriter))
             writer = ExplainedWriter(writer, resolver.explained)
         source.objects = None if args.no_vptr else RecordedObjects(resolver, search)
-        out = opened.enter_context(open_output(args.output))
+        out = opened.enter_context(open_output(args))
         placed = Placed(recording.samples)
         samples = placed if recording.format in IN_TEXT else recording.samples
         with Progress(source.stream) as progress:

@@ -39,7 +39,7 @@ def profile(args: Namespace, files: list[str]) -> bool:
 
 def _write(args: Namespace, recording: Recording, resolver: RecordedResolver) -> bool:
     writer = open_writer(args.out, recording, Namer(Ambiguous(args.ambiguous)))
-    with open_output(args.output) as out:
+    with open_output(args) as out:
         return write_samples(recording.samples, resolver, writer, out).outcome()
 
 
@@ -51,7 +51,7 @@ def _table(args: Namespace, recording: Recording, resolver: RecordedResolver) ->
     functions = [each for each in found.functions if each.self_before or each.self_after]
     functions.sort(key=lambda each: (-max(each.self_before, each.self_after), each.name))
     lines = _as_json(found, functions) if args.json else _as_text(found, functions)
-    with open_output(args.output) as out:
+    with open_output(args) as out:
         out.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape"))
     if found.functions_left_out:
         note(f"{found.functions_left_out:,} functions with fewer instructions are left out")

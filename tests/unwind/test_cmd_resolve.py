@@ -179,6 +179,34 @@ def test_an_output_file_replaces_another_when_it_is_complete(shop: Path, capsys:
     assert out.read_text() == "older" and not list(Path().glob(".result*"))
 
 
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("resolve -e shop s.txt", "shop"),
+        ("resolve -e shop s.txt", "./s.txt"),
+        ("resolve c.folded", "c.folded"),
+        ("resolve --modules m.json s.txt", "link"),
+        ("snapshot shop", "shop"),
+        ("report shop", "shop"),
+        ("trace convert lack.log -e shop", "shop"),
+        ("trace convert lack.log -e shop", "lack.log"),
+        ("cache export shop", "shop"),
+    ],
+)
+def test_no_input_is_overwritten(shop: Path, command: str, output: str, capfd: pytest.CaptureFixture[str]) -> None:
+    open_or_build("shop")
+    Path("s.txt").write_text(f"{FIRST['stack']}\n")
+    Path("c.folded").write_text(folded())
+    Path("lack.log").write_text("I  0000066b,3\n")
+    Path("m.json").write_text(json.dumps([{"path": "shop", "bias": 0}]))
+    Path("link").symlink_to("m.json")
+    before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    assert main([*command.split(), "-o", output]) == 1
+    error = f"icf: error: {output}: is read by this command, and not overwritten\nhint: give the output another name\n"
+    assert capfd.readouterr().err == error
+    assert before == {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+
+
 def test_nothing_known_is_a_failure(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("c.folded").write_text("main;run 12\n")
     assert main(["resolve", "c.folded", "--out", "text"]) == 1

@@ -101,7 +101,7 @@ def test_what_the_report_is_about_is_not_overwritten(folder: Path, capsys: pytes
     content = (folder / "shop").read_bytes()
     for args in (["shop"], ["-e", "shop", "stacks.txt"]):
         _, err = printed(capsys, *args, "-o", "./shop", status=1)
-        assert err.splitlines()[0] == "icf: error: ./shop: is what the report is about"
+        assert err.splitlines()[0] == "icf: error: ./shop: is read by this command, and not overwritten"
     assert (folder / "shop").read_bytes() == content
 
 
