@@ -32,8 +32,8 @@ MAY_IMPORT = {
 # have floors inside ("symcache.format", "symcache.read"). The package's __init__.py imports what it exports.
 FLOORS: dict[str, tuple[str, ...]] = {
     "icf": (
-        "errors model columns garbage heap linkers kernels newfile overwriting printable signals string_kinds threads",
-        "_types _nocython",
+        "errors model columns garbage heap linkers kernels newfile printable signals string_kinds threads",
+        "_types _nocython overwriting",
         "sets",
         "pairs",
         "reader filebytes filedigest cachefolder log _bytes _sizes",
