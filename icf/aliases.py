@@ -24,6 +24,7 @@ _RENAMED = re.compile(r"(?<!^)(?:\.(?:llvm|lto_priv))?\.\d+$")
 _OF_UNIT = re.compile(r"\.(?:lto_priv|llvm|__uniq)\.\d+")
 _LTO_PRIV = re.compile(r"\.lto_priv\.\d+")
 _UNNAMED_NAMESPACE = "_GLOBAL__N_"
+_MANGLED = re.compile(r"_(?:Z|R[INMXY]|D[0-9])")
 _MARK = re.compile(r"L\d")  # of what has internal linkage: ZL3foo, N3boxL3foo; else a part of a word, or a value
 # those that mark a part or a clone of the function, at the end of its symbol
 _CLONE = re.compile(
@@ -150,6 +151,15 @@ def name_in_section(symbol: str) -> str:
     '_ZThn8_N3Foo3barEv'
     """
     return _LTO_PRIV.sub("", symbol) if "." in symbol else symbol
+
+
+def is_mangled(name: str) -> bool:
+    """Return whether a name is one that a compiler has made of types and scopes, not a plain one as C has.
+
+    >>> is_mangled("_Z3foov"), is_mangled("_RNvC4main3foo"), is_mangled("init"), is_mangled("_Reset")
+    (True, True, False, False)
+    """
+    return _MANGLED.match(name) is not None
 
 
 def is_of_one_unit(linkage: str) -> bool:

@@ -226,7 +226,6 @@ class FoldFinder:
             groups = group_dies(self.identities, dies, self._lost, global_names)
         names = [*table.names(rows), *(entry.name for entry in named)]
         reported = self.reported.at(vaddr)
-        are_described = bool(groups) or any(map(table.has_die, rows))
         staying, others = stay_rows(table, rows, groups, reported)
         plain = [table.member(row) for row in rows if row not in staying and table.has_die(row)]
         if len(staying) + len(plain) < len(rows):
@@ -236,8 +235,7 @@ class FoldFinder:
         kept_of_rows = table.kept[rows_left]
         found = match(
             self.identities, groups, named, others, self._knows_kept, plain, kept_of_rows,
-            drops_names=self.image.linker.kept_symbols.may_lack_some, are_described=are_described,
-            of_kept=self._only_kept(named),
+            drops_names=self.image.linker.kept_symbols.may_lack_some, of_kept=self._only_kept(named),
         )  # fmt: skip
         table.kept[rows_left] = kept_of_rows
         members = Members([*rows_left.tolist(), *found], table)

@@ -1,15 +1,20 @@
 """The DIEs at one address, grouped into source functions.
 
 A function with external linkage is one function however many units describe it; a local one is one for each
-declaration.
+declaration. In C a local function may have the name of a global one of another unit:
+
+    a.c  void init()           DIE, external           symbol init, global
+    b.c  static void init()    DIE, another root       symbol init, local, of the file b.c
+
+clang -g1 does not tell the linkage: then a global symbol of that name does, unless several declarations have it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from icf.aliases import base_name, is_abstract, is_clone, kin, same_function
-from icf.folds.identity import Identities
+from icf.aliases import base_name, is_abstract, is_clone, is_mangled, kin, same_function
+from icf.folds.identity import Described, Identities
 
 
 @dataclass(slots=True)
@@ -49,9 +54,13 @@ class Group:
 def group_dies(identities: Identities, dies: list[int], lost: frozenset[int], global_names: set[str]) -> list[Group]:
     """Group the DIEs at one body; `lost` are those whose address was a tombstone."""
     groups: dict[tuple[object, ...], Group] = {}
-    for die, described in zip(dies, identities.of(dies), strict=True):
+    known = identities.of(dies)
+    shared = _shared_names(known)
+    for die, described in zip(dies, known, strict=True):
         linkage, name, external, root, line, from_abstract = described
-        external |= (linkage or name) in global_names
+        if not external and (linkage or name) in global_names:
+            is_unique = is_mangled(linkage)  # no local function has such a name
+            external = is_unique or ((linkage or name) not in shared and not identities.tells_linkage(die))
         if external and (linkage or name in global_names):
             key: tuple[object, ...] = (linkage or name,)
         elif linkage:
@@ -65,6 +74,16 @@ def group_dies(identities: Identities, dies: list[int], lost: frozenset[int], gl
             group.kept_dies.add(die)
         group.from_abstract |= from_abstract
     return _unite_variants(list(groups.values()))
+
+
+def _shared_names(known: list[Described]) -> set[str]:
+    """Return the names of DIEs that several declarations have."""
+    roots: dict[str, int] = {}
+    return {
+        each.linkage or each.name
+        for each in known
+        if roots.setdefault(each.linkage or each.name, each.root) != each.root
+    }
 
 
 def _unite_variants(groups: list[Group]) -> list[Group]:

@@ -144,7 +144,9 @@ class Identities:
         return [self._classes[root] for root in roots]
 
     def tells_linkage(self, die: int) -> bool:
-        """Return whether the compiler of a DIE tells which functions have external linkage: clang -g1 does not."""
+        """Return whether a DIE tells which linkage its function has: clang -g1 does not, and leaves out lines, too."""
+        if self.of([die])[0].decl_line:
+            return True
         unit = bisect_right(self._unit_starts, die) - 1
         return self._text(int(self.debug.units[unit, PRODUCER])).startswith(_GCC)
 

@@ -20,6 +20,7 @@ import numpy as np
 from icf.aliases import (
     is_abstract,
     is_clone,
+    is_mangled,
     is_of_one_unit,
     is_specialized,
     kin,
@@ -50,7 +51,6 @@ def match(
     kept_of_rows: I8 = _NO_ROWS,
     *,
     drops_names: bool,
-    are_described: bool,
     of_kept: frozenset[int] = frozenset(),
 ) -> list[FoldMember]:
     """Return members from groups of DIEs, the symbols at the same body, and functions of other evidence (`reported`).
@@ -58,7 +58,6 @@ def match(
     `plain` are members that have been found already, see `icf.folds.plain`; `kept_of_rows` is a column of those that
     are rows, which `reported` does not concern.
     `drops_names`: the linker drops symbols of folded functions, so that the symbol of a group may be missing.
-    `are_described`: DIEs describe a function at the body.
     `of_kept`: rows of symbols that only the kept section has, as the linker drops those of others.
     """
     members: list[FoldMember] = []
@@ -70,12 +69,12 @@ def match(
     for group in sorted(groups, key=lambda group: not is_abstract(group.linkage)):  # clones first: fewer names fit them
         assert identities is not None
         mine = [entry for entry in rest.kin_of(group.linkage or group.name) if group.has_symbol(entry.name)]
+        mine = _of_linkage(mine, group, identities)
         if not mine and has_symbols and (not group.linkage or is_abstract(group.linkage)):
             nameless.append(group)
             continue
-        if not group.external and len(mine) > 1:
-            mine = _from_unit(mine, identities.files_of(group.dies))
         if not group.external:
+            mine = _from_unit(mine, identities.files_of(group.dies), drops_names=drops_names)
             mine = numbered.symbols_of(group, mine, drops_names=drops_names)
         known = [
             each for each in reported_names.get(kin(group.linkage or group.name), ()) if group.has_symbol(each.name)
@@ -103,7 +102,7 @@ def match(
     specialized = [each for each in reported if is_specialized(each.name)]
     others = [each for each in reported if not is_specialized(each.name)] if specialized else reported
     add_specialized(members, specialized)
-    _add_reported(members, others, count=drops_names and (knows_kept or not are_described))
+    _add_reported(members, others, count=drops_names)
     if nameless:
         assert identities is not None
         attach(identities, members, nameless, of_kept, knows_kept=knows_kept)
@@ -142,9 +141,30 @@ def _by_function(entries: list[Named]) -> list[list[Named]]:
     return functions
 
 
-def _from_unit(entries: list[Named], files: frozenset[str]) -> list[Named]:
-    """Return one of several local symbols of one name: one that stems from the files."""
+def _of_linkage(entries: list[Named], group: Group, identities: Identities) -> list[Named]:
+    """Return the symbols that can be of a function with this linkage: in C a local one may have a global one's name.
+
+    A function with external linkage has a local symbol where the link has made it local (mold makes all so that a
+    program does not export), and no global one is there.
+    """
+    if is_mangled(group.linkage or group.name):
+        return entries
+    if not group.external:
+        return [entry for entry in entries if entry.local]
+    found = [entry for entry in entries if not entry.local] or entries
+    return _from_unit(found, identities.files_of(group.dies)) if len(found) > 1 else found
+
+
+def _from_unit(entries: list[Named], files: frozenset[str], *, drops_names: bool = False) -> list[Named]:
+    """Return one of the local symbols of one name: one that stems from the files.
+
+    If none does, it is the first, unless the linker drops symbols: then it was dropped.
+    """
     here = [entry for entry in entries if entry.file in files]
+    if drops_names and files and not here and all(entry.file for entry in entries):
+        return []
+    if len(entries) < 2:
+        return entries
     return here[:1] if len({entry.name for entry in here}) == 1 else entries[:1]
 
 
@@ -251,7 +271,7 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
 def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *, count: bool) -> None:
     """Add functions without symbols.
 
-    If `count`, one local name has as many members as evidence names, for no DIE adds to it.
+    If `count`, one local name has as many members as evidence names.
     """
     if not reported:
         return
@@ -287,6 +307,8 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     """Return whether a member may be the function of that name and file."""
     if file and member.files and file not in member.files:
         return False
+    if file and member.symbols and not member.local and not is_mangled(name):
+        return False  # a local function of C with the name of a global one
     names = (member.name, *member.aliases)
     return member.is_named(name) or any(may_be_one_function(known, name) for known in names)
 

@@ -8,8 +8,8 @@
 
 Bodies of visitors have thousands of members, and nearly all are like this. Names are compared by their hashes, and
 by those of their kin (see `aliases.kin`): if a kin has exactly one symbol and DIEs of the same name at a body, nothing
-else there can belong to that member. Nor can a local function of that name in another unit, as all
-DIEs lead to one declaration. `members.match` handles the rest.
+else there can belong to that member. Nor can a local function of that name in another unit: all DIEs of a local symbol
+lead to one declaration, and those of a global one are not local. `members.match` handles the rest.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class _Dies(NamedTuple):
     linkage: U64  # string reference
     name_hash: U64  # of the linkage name; 0 if it is not known
     kin_hash: U64  # of the linkage name, or else of the name
+    is_local: Mask  # without a linkage name and not external: a global function may have the same name
 
 
 def find_plain(
@@ -85,6 +86,9 @@ def find_plain(
     root_of_kin[die_kin] = dies.root
     is_plain[die_kin[is_local[die_kin] & (dies.root != root_of_kin[die_kin])]] = False
     is_plain[die_kin[dies.name_hash != name_of_kin[die_kin]]] = False
+    is_plain[die_kin[~is_local[die_kin] & dies.is_local]] = False
+    if image.linker.kept_symbols.may_lack_some:
+        is_plain[_of_other_units(image, identities, symbols, dies, symbol_kin, die_kin, is_plain & is_local)] = False
 
     symbol_taken = np.zeros(image.symbols.count, np.bool_)
     function_taken = np.zeros(len(functions.die), np.bool_)
@@ -184,8 +188,42 @@ def _dies_at(bodies: Bodies, functions: Functions, identities: Identities, share
     debug = identities.debug
     is_c = is_one_of(debug.units[debug.unit_of(described), LANGUAGE], DW_LANG_C_names)
     name_hash = np.where((known.linkage_name != 0) | is_c, known.name_hash, np.uint64(0))
-    columns = known.root, known.linkage_name, name_hash, known.kin_hash
-    return _Dies(bodies.dwarf_low[at], rows, die, *(column[which] for column in columns))
+    return _Dies(
+        vaddr=bodies.dwarf_low[at],
+        row=rows,
+        die=die,
+        root=known.root[which],
+        linkage=known.linkage_name[which],
+        name_hash=name_hash[which],
+        kin_hash=known.kin_hash[which],
+        is_local=((known.linkage_name == 0) & ~known.external)[which],
+    )
+
+
+def _of_other_units(
+    image: Image,
+    identities: Identities,
+    symbols: _Symbols,
+    dies: _Dies,
+    symbol_kin: I64,
+    die_kin: I64,
+    is_asked: Mask,
+) -> list[int]:
+    """Return the kins, of those asked for, whose local symbol is of another source file than their DIEs.
+
+    The symbol of the function that these describe was dropped.
+    """
+    asked = np.flatnonzero(is_asked[die_kin])
+    dies_of: dict[int, list[int]] = {}
+    for kin, die in zip(die_kin[asked].tolist(), dies.die[asked].tolist(), strict=True):
+        dies_of.setdefault(kin, []).append(die)
+    own = np.flatnonzero(is_asked[symbol_kin])
+    found = []
+    for kin, row in zip(symbol_kin[own].tolist(), symbols.row[own].tolist(), strict=True):
+        file, files = image.symbols.file_name(row), identities.files_of(dies_of.get(kin, ()))
+        if file and files and file not in files:
+            found.append(kin)
+    return found
 
 
 def _number(symbols: _Symbols, dies: _Dies) -> tuple[I64, I64, int]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import base_name, kin
+from icf.aliases import base_name, is_mangled, kin
 from icf.columns import I64, U64, Mask
 from icf.demangle import short_name
 from icf.dwarf.scan import Functions
@@ -88,11 +88,15 @@ class Tombstoned:
         _, dies, roots, external, _ = (column.tolist() for column in self._by_name)
         for lacking, own in zip(members, names, strict=True):
             member = lacking.member
+            is_local = member.local and not is_mangled(member.name)  # a global function may have its name, too
             rows = rows_of[own[0]]
+            if not member.local:
+                rows = [row for row in rows if external[row] or not self._is_local(dies[row])]
             are_external = all(external[row] for row in rows)
             if own[0] == member.name and rows:
                 lost = [dies[row] for row in rows]
-                is_one = are_external or (len({roots[row] for row in rows}) == 1 and self._may_be_of(member, lost))
+                has_one_root = len({roots[row] for row in rows}) == 1
+                is_one = (are_external and not is_local) or (has_one_root and self._may_be_of(member, lost))
                 if not member.dies and is_one:
                     found.append((member, member.name, lost))
                     continue
@@ -139,6 +143,11 @@ class Tombstoned:
         """
         hashes = symbols.hashes(table.symbol[rows])
         owner, found = self._lost_of(hashes)
+        unsure = np.flatnonzero(~self._by_name.external[found] & (self._by_name.linkage[found] == 0))
+        dies = self._by_name.die[found[unsure]].tolist()
+        is_left = np.ones(len(found), np.bool_)
+        is_left[unsure] = [not self._is_local(die) for die in dies]
+        owner, found = owner[is_left], found[is_left]
         roots = self._by_name.root[found]
         at, first, end = runs(owner)
         if not len(at):
@@ -149,6 +158,11 @@ class Tombstoned:
         keep = np.repeat(is_one, end - first)
         table.add_dies(rows[at], counts, self._by_name.die[found[keep]], roots[keep])
         table.str_offset[rows[at]] = offsets_in_debug_str(self._by_name.linkage[last])
+
+    def _is_local(self, die: int) -> bool:
+        """Return whether a DIE that is not external is of a local function, the name of which others may have, too."""
+        (described,) = self._identities.of([die])
+        return not is_mangled(described.linkage or described.name) and self._identities.tells_linkage(die)
 
     def _lost_rows(self, names: set[str]) -> dict[str, list[int]]:
         """Return the rows of `_by_name` of each name whose DIEs are tombstoned."""

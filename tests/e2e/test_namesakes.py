@@ -1,7 +1,7 @@
 """Functions of one name in several units that call different ones: what is known of one is not said of the other.
 
 Their source files have one name, too (`a/unit.cpp` and `b/unit.cpp`), or they are clones that gcc has made of an inline
-function for certain arguments, which each unit has for itself.
+function for certain arguments, which each unit has for itself. In C a local function may have the name of a global one.
 """
 
 from __future__ import annotations
@@ -159,3 +159,40 @@ def test_a_reported_local_function_is_of_one_unit(workshop: Workshop, evidence: 
     program, objects = built(workshop, METHODS, main_of("ea", "eb", "ec"), [])
     add_tables(workshop, evidence, program, objects)
     program.check()
+
+
+INIT = """
+    extern volatile int total; void red(int), blue(int);
+    LINKAGE NOINLINE void init(int n) { CALL(n); total += 1; }
+    void ENTRY(int n) { init(n); total += PLUS; init(n + 1); total += 1; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD, GCC_LLD, GCC_LLDR, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("evidence", ["image", "report", "link"])
+@pytest.mark.parametrize("linkages", [("", "static"), ("static", ""), ("static", "static")], ids=str)
+@pytest.mark.parametrize("levels", [("-g", "-g"), ("-g", "-g0"), ("-g0", "-g"), ("-g1", "-g1")], ids=str)
+def test_functions_of_c_with_one_name(
+    workshop: Workshop, evidence: str, linkages: tuple[str, str], levels: tuple[str, str]
+) -> None:
+    """The linker keeps the first one; its unit may be the one that has no debug information."""
+    if (workshop.toolchain.linker, evidence) == ("mold", "image"):
+        pytest.skip("mold's image is not enough")
+    objects = []
+    for at, (file, call, linkage, level) in enumerate(zip("ab", ("red", "blue"), linkages, levels, strict=True)):
+        words = {"CALL": call, "ENTRY": f"e{file}", "LINKAGE": linkage, "PLUS": str(at + 1)}
+        text = INIT
+        for word, meaning in words.items():
+            text = text.replace(word, meaning)
+        objects += workshop.compile({f"{file}.c": text}, "-x", "c", level)
+    leaves = LEAVES.replace("NOINLINE void", 'extern "C" NOINLINE void')
+    main = f'volatile int total; extern "C" {{ void ea(int), eb(int); }} {leaves}'
+    main += "int main(int n, char **) { ea(n); total += 1; eb(n); total += 1; return 0; }"
+    objects += [*workshop.compile({"main.cpp": main}), workshop.sampler()]
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    add_tables(workshop, evidence, program, objects)
+    found = program.check()
+    if evidence == "link" and levels == ("-g", "-g"):
+        assert (found["red"], found["blue"]) == ({"unique"}, {"unique"})

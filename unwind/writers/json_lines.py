@@ -6,8 +6,9 @@
 
 `name` and `linkage_name` are null unless the verdict is `unmerged` or `unique`; `candidates` lists the linkage
 names still possible otherwise, and `candidate_names` the same functions demangled, in the same order; where
-`--max-candidates` has left some out, `more_candidates` is how many. `file`, `line`
-and `column` are a place in that very function, and null where they are not certain; `inlines` are the functions inlined
+`--max-candidates` has left some out, `more_candidates` is how many. If the frame may be a function that no table
+names, there is `"candidates_complete":false`. `file`, `line` and `column` are a place in that very function, and null
+where they are not certain; `inlines` are the functions inlined
 there, innermost first, with `name`, `linkage_name`, `file`, `line` and `column` of their own. `address` is null for a
 frame outside of the image. `aliases`, where there are some, are further symbols of the function that `name` says. With
 `icf resolve --modules` each frame has `"module"`, the path of its image, or null.
@@ -130,6 +131,8 @@ class JsonWriter:
         }
         if len(listed) < len(answer.linkage_names):
             frame["more_candidates"] = len(answer.linkage_names) - len(listed)
+        if not answer.is_complete:
+            frame["candidates_complete"] = False
         if answer.reason is not None:
             frame["reason"], frame["reason_text"] = answer.reason.code.value, str(answer.reason)
             if answer.reason.address is not None:

@@ -8,7 +8,7 @@
 
 Such formats have one name for each frame. What stands there for a frame that is still one of several, `Ambiguous` says:
 
-    JOINED   the functions that it can be: `a | b`, or the first four and how many more
+    JOINED   the functions that it can be: `a | b`, or the first four and how many more; `a | ?` if there may be others
     FIRST    the first of them, which may be the wrong one
     BODY     the same for all frames of one body, whatever is left of it: `a [one of 3]`
 """
@@ -118,5 +118,5 @@ class Namer:
             name = f"{demangle(answer.members[0].name)} [one of {len(answer.members)}]"
         else:
             shown = names if len(names) <= _SHOWN + 1 else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
-            name = " | ".join(shown)
+            name = " | ".join(shown if answer.is_complete else [*shown, "?"])
         return NamedFrame(name, module=module, address=address, is_settled=False)

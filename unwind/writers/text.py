@@ -170,7 +170,8 @@ def counted(answer: Answer) -> str:
     count = len(answer.linkage_names)
     if count == 1 and answer.verdict is not Verdict.CONTRADICTED:
         return "one known, or another"
-    return _COUNTED[answer.verdict].format(count)
+    more = ", or another" if not answer.is_complete and answer.verdict is not Verdict.CONTRADICTED else ""
+    return _COUNTED[answer.verdict].format(count) + more
 
 
 def remarks_of(answer: Answer) -> list[str]:

@@ -51,9 +51,7 @@ def put_together(
     drops_names: bool = False,
 ) -> list[FoldMember]:
     reported_functions = [ReportedFunction(name) for name in reported or []]
-    members = match(
-        identities, groups, named, reported_functions, knows_kept, drops_names=drops_names, are_described=bool(groups)
-    )
+    members = match(identities, groups, named, reported_functions, knows_kept, drops_names=drops_names)
     return sorted(members, key=lambda member: (member.name, member.symbols))
 
 

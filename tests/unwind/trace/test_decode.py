@@ -73,7 +73,7 @@ def test_a_trace_without_bytes_takes_them_from_where_modules_lay(tmp_path: Path)
     row = f"0, 0, {BIAS:#x}, {BIAS + 0x100000:#x}, 0x0, 0000000000000000, 0x0, v#1,0, /far/away/{SHOP.name}\n"
     (tmp_path / "modules.log").write_text(f"Module Table: version 5, count 1\nColumns: id\n{row}")
     shown = icf("trace", "view", "--cache-dir", tmp_path, "--binary-dir", SHOP.parent, path).splitlines()
-    assert all(line.endswith("  <main>") for line in shown)
+    assert all(line.endswith("  <main | ?>") for line in shown)
     assert [line[62:].split()[0] for line in shown] == mnemonics
 
 

@@ -10,9 +10,11 @@ from unwind.program.frame import Frame
 from unwind.program.parts import CallRecord, CallSite, ListedCode, SiteKind
 from unwind.program.program import Program
 from unwind.resolve.resolver import Resolver
+from unwind.samples.recording import RecordedFrame
 from unwind.samples.stack import Stack
 from unwind.symbolize.answer import Answer
 from unwind.writers.json_lines import JsonWriter
+from unwind.writers.named import Namer
 from unwind.writers.text import TextWriter
 
 CLASSES = [
@@ -90,6 +92,22 @@ def test_long_lists_of_candidates_are_cut_in_text_and_whole_in_json() -> None:
     assert text.endswith("        b0m0\n        b0m1\n        and 28 more\n\n")
     (frame,) = json.loads(JsonWriter(max_candidates=2).line(stack.weight, answers))["frames"]
     assert (frame["candidates"], frame["candidate_names"], frame["more_candidates"]) == (["b0m0", "b0m1"],) * 2 + (28,)
+
+
+def test_functions_that_nothing_names_may_share_a_body() -> None:
+    known = ClassFlag.CALLS_COMPLETE | ClassFlag.ADDRESS_TAKEN_KNOWN
+    for count, text in ((1, "one known, or another  ["), (2, "one of 2, or another  [")):
+        program = Program([fold(0, count)._replace(flags=known)])
+        (answer,) = Resolver(program).resolve((pc(0),))
+        assert text in TextWriter().block(1, (answer,))
+        (frame,) = json.loads(JsonWriter().line(1, (answer,)))["frames"]
+        assert frame["candidates_complete"] is False
+        recorded = RecordedFrame(pc(0))
+        (named,) = Namer().frame(recorded, answer)
+        assert named.name == " | ".join(["b0m0", "b0m1"][:count]) + " | ?" and not named.is_settled
+    (answer,) = Resolver(Program([fold(0, 2)])).resolve((pc(0),))
+    assert "candidates_complete" not in JsonWriter().line(1, (answer,))
+    assert Namer().frame(RecordedFrame(pc(0)), answer)[0].name == "b0m0 | b0m1"
 
 
 def test_json_has_candidates_by_linkage_name_and_demangled_in_one_order() -> None:
