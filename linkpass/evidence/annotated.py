@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from icf.aliases import REAL, WRAP
 from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FILE, Machine
 from icf.folds.named import ReportedFunction
@@ -187,7 +188,8 @@ class _Reader:
                 callee = self._annotations.beside(placed, target - source)
             if callee is None:
                 continue
-            found = self._members(target, callee, callee.names)
+            names = callee.names if operand is None or operand.is_local else _linked_names(callee.names)
+            found = self._members(target, callee, names)
             statements.state_one([slot + caller for caller in callers], found)
 
     def _source(self, placed: Placed) -> str:
@@ -207,6 +209,12 @@ class _Reader:
         if not placed.source:
             return named
         return [idx for idx in named if placed.source in (members.files_of(idx) or {placed.source})]
+
+
+def _linked_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names that a function can have in the image: with --wrap=f, f becomes __wrap_f, and __real_f is f."""
+    real = [name.removeprefix(REAL) for name in names if name.startswith(REAL)]
+    return (*names, *[WRAP + name for name in names], *real)
 
 
 def _called(name: str, source: str) -> Placed | None:

@@ -163,9 +163,9 @@ def test_the_loader_calls_functions_as_well(workshop: Workshop, option: str) -> 
 
 
 @pytest.mark.parametrize("toolchain", [GOLD, LLD, LLD_ALONE], ids=str, indirect=True)
-@pytest.mark.parametrize("with_objects", [False, True])
-def test_the_linker_may_wrap_a_function(workshop: Workshop, with_objects: bool) -> None:
-    program = workshop.build(
+@pytest.mark.parametrize("evidence", ["image", "objects", "annotated"])
+def test_the_linker_may_wrap_a_function(workshop: Workshop, evidence: str) -> None:
+    objects = workshop.compile(
         {
             "main.cpp": """
                 extern "C" { extern int total; void pay(int); void __real_pay(int); }
@@ -179,11 +179,16 @@ def test_the_linker_may_wrap_a_function(workshop: Workshop, with_objects: bool) 
                 extern "C" NOINLINE void pay(int n) { SAMPLE(); total += n; }
                 extern "C" NOINLINE void __wrap_pay(int n) { SAMPLE(); total += n; }
             """,
-        },
-        link_flags=["-Wl,--wrap=pay"],
+        }
     )
+    objects.append(workshop.sampler())
+    if evidence == "annotated":
+        icf("annotate", *objects)
+    folded, report = workshop.link("program", objects, "all", ["-Wl,--wrap=pay"])
+    unfolded, _ = workshop.link("program.unfolded", objects, "none", ["-Wl,--wrap=pay"])
+    program = Program(folded, unfolded, report)
     assert len(program.merged()) == 2
-    program.add_tables(*(["--objects", *sorted(workshop.folder.glob("*.o"))] if with_objects else ()))
+    program.add_tables(*(["--objects", *objects] if evidence == "objects" else ()))
     program.check()
 
 
