@@ -8,7 +8,8 @@ place in .debug_addr, after those of the functions before it:
 
 So where f and g were folded into one body, the first of its two sequences is f's. The functions that have kept their
 addresses, and the sizes, show whether the order holds: each remaining function must have the size of the remaining
-sequence, or the answer is empty. Other compilers have no such order; gcc's DIEs hold the addresses themselves.
+sequence, or the answer is empty. Other compilers have no such order: with -gsplit-dwarf gcc fills .debug_addr, too, in
+another one.
 """
 
 from __future__ import annotations

@@ -154,3 +154,40 @@ def test_damaged_files_are_said(workshop: Workshop, capsys: pytest.CaptureFixtur
     split.add_tables()
     assert f"icf: warning: {path}: section headers+" in capsys.readouterr().err
     split.check()
+
+
+DEEP = """
+    volatile int total; struct A {}; struct B {}; struct C {};
+    template <class T> struct In {
+        static inline __attribute__((always_inline)) void deep(int n) { SAMPLE(); total += n; }
+        static inline __attribute__((always_inline)) void mid(int n) { deep(n);
+            deep(n + 1); total += 1; }
+    };
+    template <class T> NOINLINE void out(int n) { In<T>::mid(n);
+        In<T>::deep(n); total += 2; }
+    template <class T> NOINLINE void half(int n) {
+        SAMPLE(); total += n;
+        SAMPLE(); total += n + 1;
+        total += 1; In<T>::deep(n);
+        total += 2; }
+    int main() {
+        out<A>(1); total += 1; out<B>(2); total += 1; out<C>(3); total += 1; half<A>(1); total += 1; half<B>(1);
+        total += 1; return 0; }
+"""
+
+
+@toolchains(GOLD, GCC_LLD, LLD)
+def test_lines_and_inlined_functions_are_those_of_the_function(workshop: Workshop) -> None:
+    """gcc's addresses do not stand in the order of the sequences, which all have one size here."""
+    program = workshop.build(DEEP, ["-gsplit-dwarf"])
+    program.add_tables()
+    program.check()
+    lines = DEEP.splitlines()
+    for stack in program.resolve():
+        frame = next(each for each in stack if each["name"] and ("out<" in each["name"] or "half<" in each["name"]))
+        kind, name = frame["name"].partition("<")[2][0], frame["name"].partition("<")[0].rpartition(" ")[2]
+        begin = next(at for at, line in enumerate(lines, 1) if f"NOINLINE void {name}(" in line)
+        assert begin <= frame["line"] <= begin + (1 if name == "out" else 4)
+        for inlined in frame["inlines"]:
+            assert inlined["name"].startswith(f"In<{kind}>::")
+            assert inlined["line"] <= 6  # In is declared before the others
