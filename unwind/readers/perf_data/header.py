@@ -53,6 +53,7 @@ class Header:
     data: tuple[int, int] = (0, 0)  # where the records start and end
     is_pipe: bool = False
     is_unfinished: bool = False  # perf was killed before it wrote the rest of the header
+    are_features_cut: bool = False  # they stand at the end of the file, which is not all there
 
     def read_feature(self, feature: int, reader: Reader) -> None:
         """Read one section of the header."""
@@ -151,11 +152,15 @@ def _read_features(content: FileBytes, header: Header, features: int) -> None:
     sections = Reader(content[header.data[1] :], content.path, "features")
     for feature in range(_FEATURE_COUNT):
         if features >> feature & 1:
+            if sections.remaining < _SECTION_BYTES:
+                header.are_features_cut = True
+                return
             start, size_bytes = sections.u64(), sections.u64()
             if feature not in _READ:
                 continue
             if start > len(content) or size_bytes > len(content) - start:
-                raise sections.error(f"feature {feature} at offset {start:#x}, {size_bytes} bytes: beyond the file")
+                header.are_features_cut = True
+                continue
             header.read_feature(
                 feature, Reader(content[start : start + size_bytes], content.path, f"feature {feature}")
             )

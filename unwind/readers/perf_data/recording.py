@@ -92,6 +92,8 @@ def _first_pass(content: FileBytes, header: Header) -> tuple[Changes, bool]:
     path = content.path
     if header.is_unfinished:
         warn(f"{path}: perf was ended before it finished the file: build ids and names of events are missing")
+    if header.are_features_cut:
+        warn(f"{path}: the file is cut off after its records: some build ids or names of events are missing")
     if (cut_at := records.cut_at) is not None:
         changes.is_whole = False
         warn(f"{path}: data+{cut_at:#x}: the last record is cut off: what came before it is used")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from struct import pack
+from struct import pack, unpack_from
 
 import pytest
 import zstandard
 
 from icf.errors import FormatError
+from tests.support.paths import ROOT
 from tests.support.perf_data import (
     COMPRESSED,
     CONTEXT_KERNEL,
@@ -311,3 +312,16 @@ def test_what_breaks_a_rule_is_refused(tmp_path: Path, records: bytes, problem: 
 def test_a_field_that_is_not_known_yet_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="sample_type 0x80000000, only the bits of 0x1ffffff are known"):
         read(perf_data(b"", attr(1 << 31)), tmp_path)
+
+
+@pytest.mark.parametrize("kept_bytes", [8, 40])
+def test_a_file_that_is_cut_off_after_its_records(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kept_bytes: int
+) -> None:
+    """The features stand behind the records: what is not there any more says nothing."""
+    content = (ROOT / "testdata" / "perf" / "hot.dwarf.data").read_bytes()
+    start, size_bytes = unpack_from("<QQ", content, 40)
+    whole = len(read(content, tmp_path))
+    assert not caplog.records
+    assert len(read(content[: start + size_bytes + kept_bytes], tmp_path)) == whole
+    assert "the file is cut off after its records: some build ids or names of events are missing" in caplog.text
