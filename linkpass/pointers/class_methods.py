@@ -10,7 +10,7 @@ from icf.columns import I64, U8, U64, Mask
 from icf.folds.body_members import Members
 from icf.folds.member_columns import MemberColumns
 from icf.sets import rows_of_runs
-from icf.vtables.methods import keys_of_classes, read_methods
+from icf.vtables.methods import NO_DESTRUCTOR, keys_of_classes, read_methods
 
 _PREFIX_BYTES = 2  # _Z
 
@@ -50,6 +50,16 @@ class ClassMethods:
         wanted = self._numbers(bodies, classes)
         first, end = (np.searchsorted(self._number, wanted, side=side) for side in ("left", "right"))
         return rows_of_runs(first, end - first)
+
+    def counts(self, bodies: I64, classes: I64) -> I64:
+        """Return how many methods belong to each pair of a body and a class."""
+        wanted = self._numbers(bodies, classes)
+        first, end = (np.searchsorted(self._number, wanted, side=side) for side in ("left", "right"))
+        return np.asarray(end - first)
+
+    def is_plain(self, rows: I64) -> Mask:
+        """Return which methods are neither thunks nor destructors."""
+        return np.asarray((self.thunk_bytes[rows] == 0) & (self.destructor[rows] == NO_DESTRUCTOR))
 
     def kind(self, row: int) -> tuple[str, int]:
         """Return the adjustment of `this` in the name of a method, and which destructor it is."""

@@ -31,7 +31,7 @@ from icf.elf.image import Image
 from icf.elf.types import STB_LOCAL, STT_FUNC
 from icf.linkers import KeptSymbols
 from icf.model import ALL_MEMBERS
-from icf.sets import distinct, is_in, rows_of_runs, runs
+from icf.sets import distinct, distinct_pairs, is_in, rows_of_runs, runs
 from icf.vtables.methods import DESTRUCTOR, NO_DESTRUCTOR, is_standard
 from icf.vtables.rtti import Classes
 from linkpass.linked import Linked
@@ -39,6 +39,7 @@ from linkpass.pointers.class_methods import ClassMethods
 
 _PATHS_MAX = 256  # to the bases of one class
 _SLOT_LIMIT = 1 << 32
+_PAIRS_TOGETHER = 1 << 20  # of a slot and a method
 
 
 class Asked(NamedTuple):
@@ -60,6 +61,13 @@ class _Found(NamedTuple):
     def only(self, is_kept: Mask) -> _Found:
         """Return some of them."""
         return _Found(*(column[is_kept] for column in self))
+
+
+class _RecordedSlots(NamedTuple):
+    """The slots that debug information has for members."""
+
+    has_any: Mask  # by member
+    pairs: U64  # member and slot, ascending
 
 
 class _Hierarchies(NamedTuple):
@@ -108,13 +116,7 @@ class FinalOverriders:
         is_known = is_known[body_idx] & hierarchies.knows_bases[class_idx]
         is_known &= ~methods.has_standard[body_idx] | hierarchies.knows_standard_bases[class_idx]
 
-        rows = np.flatnonzero(is_known)
-        at, types = hierarchies.types_of(class_idx[rows])
-        index, method = methods.find(body_idx[rows[at]], types)
-        found = _Found(rows[at[index]], types[index], method)
-        found = found.only(_are_among(asked.among, found.asked, methods.function[found.method]))
-        found = found.only(self._may_be_in(asked.slot[found.asked], methods, found))
-
+        found = self._find(asked, np.flatnonzero(is_known), body_idx, class_idx, hierarchies, methods)
         members = np.full(len(asked.slot), ALL_MEMBERS, np.int64)
         rows, first, end = runs(found.asked)
         if not len(rows):
@@ -127,24 +129,48 @@ class FinalOverriders:
             members[row] = self._most_derived(hierarchies, int(class_idx[row]), methods, left)
         return members
 
-    def _may_be_in(self, slots: U32, methods: ClassMethods, found: _Found) -> Mask:
-        """Return whether debug information, if there is any, has each method in that slot of its class's own vtable.
+    def _find(
+        self,
+        asked: Asked,
+        rows: I64,
+        body_idx: I64,
+        class_idx: I64,
+        hierarchies: _Hierarchies,
+        methods: ClassMethods,
+    ) -> _Found:
+        """Return the methods that may be in some of the slots that are asked for.
+
+        Classes with hundreds of equal methods have as many for each of their slots: a part of the slots at a time.
+        """
+        at, types = hierarchies.types_of(class_idx[rows])
+        bodies = body_idx[rows[at]]
+        recorded = self._recorded_slots(methods, methods.find(*distinct_pairs(bodies, types))[1])
+        before = np.append(0, np.cumsum(methods.counts(bodies, types)))
+        parts: list[_Found] = []
+        start = 0
+        while start < len(at):
+            end = int(np.searchsorted(before, before[start] + _PAIRS_TOGETHER, side="right")) - 1
+            if end < len(at):  # all types of a slot stay together
+                end = int(np.searchsorted(at, at[end])) if at[end] > at[start] else _after(at, start)
+            index, method = methods.find(bodies[start:end], types[start:end])
+            part = _Found(rows[at[start:end][index]], types[start:end][index], method)
+            part = part.only(_are_among(asked.among, part.asked, methods.function[part.method]))
+            parts.append(part.only(_may_be_in(asked.slot[part.asked], methods, part, recorded)))
+            start = end
+        return _Found(*map(np.concatenate, zip(*parts, strict=True))) if parts else _Found(*[rows[:0]] * 3)
+
+    def _recorded_slots(self, methods: ClassMethods, rows: I64) -> _RecordedSlots:
+        """Return the slots that debug information has for some methods, without thunks and destructors.
 
         There are two slots of a destructor, and clang records 0 for both.
         """
-        rows = found.method
-        is_plain = (methods.thunk_bytes[rows] == 0) & (methods.destructor[rows] == NO_DESTRUCTOR)
-        members = methods.member[rows]
-        declared, roots = methods.roots_of(members[is_plain])
+        plain = rows[methods.is_plain(rows)]
+        declared, roots = methods.roots_of(methods.member[plain])
         after = self._linked.virtual_dies.slots_after(roots)
-        is_recorded = np.zeros(len(methods.members), np.bool_)
-        is_recorded[declared[after != 0]] = True
+        has_slots = np.zeros(len(methods.members), np.bool_)
+        has_slots[declared[after != 0]] = True
         is_slot = (after != 0) & (after <= _SLOT_LIMIT)
-        recorded = _pairs(declared[is_slot], after[is_slot] - np.uint64(1))
-        has_slot = is_plain & is_in(_pairs(members, slots), distinct(recorded))
-        of_class = _pairs(found.asked, found.type)
-        is_taken = is_in(of_class, distinct(of_class[has_slot]))
-        return np.asarray(~is_plain | has_slot | (~is_recorded[members] & ~is_taken))
+        return _RecordedSlots(has_slots, distinct(_pairs(declared[is_slot], after[is_slot] - np.uint64(1))))
 
     def _hierarchies(self, rows: I64) -> _Hierarchies:
         """Return the hierarchies of the classes with these rows."""
@@ -235,6 +261,20 @@ def compiled_by_gcc(image: Image) -> bool:
     comments = [text for text in bytes(image.contents(".comment")).split(b"\0") if text]
     compilers = [text for text in comments if not text.startswith((b"Linker:", b"mold "))]
     return bool(compilers) and all(text.startswith(b"GCC:") for text in compilers)
+
+
+def _after(ascending: I64, at: int) -> int:
+    """Return where the values that are equal to one end."""
+    return int(np.searchsorted(ascending, ascending[at], side="right"))
+
+
+def _may_be_in(slots: U32, methods: ClassMethods, found: _Found, recorded: _RecordedSlots) -> Mask:
+    """Return whether debug information, if there is any, has each method in that slot of its class's own vtable."""
+    members, is_plain = methods.member[found.method], methods.is_plain(found.method)
+    has_slot = is_plain & is_in(_pairs(members, slots), recorded.pairs)
+    of_class = _pairs(found.asked, found.type)
+    is_taken = is_in(of_class, distinct(of_class[has_slot]))
+    return np.asarray(~is_plain | has_slot | (~recorded.has_any[members] & ~is_taken))
 
 
 def _are_among(among: Mapping[int, frozenset[int]], rows: I64, members: I64) -> Mask:

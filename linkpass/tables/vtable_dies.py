@@ -14,7 +14,7 @@ import numpy as np
 
 from icf.columns import I64, U64
 from icf.demangle import demangle
-from icf.sets import difference, distinct, is_in
+from icf.sets import difference, distinct, distinct_pairs, is_in
 from icf.vtables.layout import Vtables
 from linkpass.linked import Linked
 from linkpass.pointers.class_methods import ClassMethods
@@ -52,9 +52,10 @@ def _types(linked: Linked, vtables: Vtables, groups: I64, class_rows: I64) -> U6
     group_idx = np.searchsorted(groups, slots.group[slot_rows])
     members = [linked.members(vaddr) for vaddr in bodies.tolist()]
     methods = ClassMethods(members, vtables.classes.names(class_rows))
-    slot, method = methods.find(body_idx, group_idx)
+    body_idx, group_idx = distinct_pairs(body_idx, group_idx)  # a class may have thousands of equal methods
+    pair, method = methods.find(body_idx, group_idx)
     is_own = methods.thunk_bytes[method] == 0
-    group, member = group_idx[slot[is_own]], methods.member[method[is_own]]
+    group, member = group_idx[pair[is_own]], methods.member[method[is_own]]
 
     declared, roots = methods.roots_of(member)
     containing = linked.virtual_dies.containing_types(roots)
