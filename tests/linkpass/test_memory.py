@@ -16,6 +16,7 @@ from icf.elf.image import Image
 from linkpass.rewrite.edits import SectionGrowth
 from linkpass.rewrite.sections import rewrite
 from tests.support.paths import ROOT
+from tests.support.toolchain import linker_options, run, tool
 
 SHOP = ROOT / "testdata" / "shop"
 BASE_BYTES, MULTIPLE = 80 << 20, 3  # as README has it
@@ -48,3 +49,23 @@ def test_memory_is_a_multiple_of_the_debug_information(name: str, tmp_path: Path
         rewrite(image, large, [], [SectionGrowth(".debug_info", units * (info_bytes // len(units) - 1))])
     assert peak_bytes(small, out) < BASE_BYTES
     assert peak_bytes(large, out) < BASE_BYTES + MULTIPLE * info_bytes
+
+
+def class_with_methods(folder: Path, count: int) -> Path:
+    """A program with a class, and one derived from it, all of whose virtual functions have one body."""
+    lines = ["volatile int x; __attribute__((noinline)) void sink(int a) { x = a; }"]
+    lines.append(f"struct B {{ {' '.join(f'virtual void f{i}();' for i in range(count))} }};")
+    lines.append(f"struct C : B {{ {' '.join(f'void f{i}() override;' for i in range(count))} }};")
+    lines += [f"void {kind}::f{i}() {{ sink(1); sink(2); }}" for kind in "BC" for i in range(count)]
+    lines.append(f"int main() {{ B *b = x ? new C : new B; {' '.join(f'b->f{i}();' for i in range(count))} }}")
+    source = folder / f"methods{count}.cpp"
+    source.write_text("\n".join(lines))
+    image = source.with_suffix("")
+    linker = linker_options("gold", tool("ld.gold"))
+    run(tool("g++"), "-g", "-O1", "-ffunction-sections", *linker, "-Wl,--icf=all", source, "-o", image, folder=folder)
+    return image
+
+
+def test_memory_for_equal_virtual_functions_grows_with_their_number(tmp_path: Path) -> None:
+    few, many = (peak_bytes(class_with_methods(tmp_path, count), tmp_path / "out") for count in (200, 1600))
+    assert many < 3 * few
