@@ -29,6 +29,7 @@ class Calls:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._names_in_slot: dict[int, tuple[str, ...]] = {}
+        self._all_of: dict[Body, _Said] = {}  # bodies may have thousands of members, and as many calls
 
     def call(self, return_address: int, target: int, caller: Body | None) -> Function | None:
         """Return the call before `return_address` that leads to `target`; None: no function is there."""
@@ -49,9 +50,11 @@ class Calls:
         if callee is None:
             return None
         said: dict[int, _Said] = {}
-        for idx, node in enumerate(caller.nodes if caller is not None else ()):
-            nodes = self._tail_calls.get((vaddr, node), ()) if callee.start == target else ()
-            if not nodes and caller is not None and (caller.is_fragment or callee.is_fragment):
+        recorded = self._tail_calls.get(vaddr, {}) if callee.start == target else {}
+        has_parts = caller is not None and (caller.is_fragment or callee.is_fragment)
+        for idx, node in enumerate(caller.nodes if caller is not None and (recorded or has_parts) else ()):
+            nodes = recorded.get(node, ())
+            if not nodes and has_parts:
                 nodes = tuple(self._program.parts(node))
             nodes = tuple(each for each in nodes if each in callee.nodes)
             if nodes:
@@ -60,7 +63,7 @@ class Calls:
 
     def has_tail_call(self, vaddr: int, caller: Body) -> bool:
         """Return whether the jump at `vaddr` is known to be a call."""
-        return any((vaddr, node) in self._tail_calls for node in caller.nodes)
+        return any(node in caller.nodes for node in self._tail_calls.get(vaddr, ()))
 
     def address(self, vaddr: int, *, by_marks: bool = True) -> Function | None:
         """Return a pointer to `vaddr`.
@@ -96,7 +99,9 @@ class Calls:
         """Return the members of `callee` that a branch to `target` means, by those of `caller` as far as records
         exist.
         """
-        open_end: _Said = tuple(callee.nodes), None
+        open_end = self._all_of.get(callee)
+        if open_end is None:
+            open_end = self._all_of[callee] = tuple(callee.nodes), None
         callers_of: dict[_Said, list[int]] = {}
         for idx in range(caller.domain.bit_length() if caller is not None else 1):
             callers_of.setdefault(open_end if callee.settled else said.get(idx, open_end), []).append(idx)
@@ -114,10 +119,11 @@ class Calls:
         return Meaning(names, callers, len(names) < len(callees), evidence)
 
     @cached_property
-    def _tail_calls(self) -> dict[tuple[int, int], _Nodes]:
-        """Address of a jump and its function -> the functions it may lead to."""
-        found: dict[tuple[int, int], _Nodes] = {}
+    def _tail_calls(self) -> dict[int, dict[int, _Nodes]]:
+        """Address of a jump -> its function -> the functions it may lead to."""
+        found: dict[int, dict[int, _Nodes]] = {}
         for jump, caller, callee in self._program.tail_calls:
             nodes = tuple(self._program.nodes_of_class_node(callee)) if callee < 0 else (callee,)
-            found[jump, caller] = (*found.get((jump, caller), ()), *nodes)
+            of_jump = found.setdefault(jump, {})
+            of_jump[caller] = (*of_jump.get(caller, ()), *nodes)
         return found

@@ -15,12 +15,14 @@ it may come to a program's dispatcher that reaches everything, and then there is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from icf.aliases import base_name, is_cold_part
 from unwind.program.program import Body, Program
+from unwind.program.ways import bits
 
 _BODY_LIMIT = 64
+_FEW = 16  # members, or pairs of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,27 @@ class Exit:
     jump: int
     target: Body
     pairs: tuple[tuple[int, int], ...]
+    _callees: dict[int, int] = field(default_factory=dict, compare=False, repr=False)  # by member that jumps
+    _callers: dict[int, int] = field(default_factory=dict, compare=False, repr=False)  # by member that is meant
 
     def forward(self, callers: int) -> int:
+        """Return the members that jumps of these may mean."""
+        if self._is_long(callers):
+            known = self._callees or _by_member(self.pairs, self._callees)
+            return _union(known.get(idx, 0) for idx in bits(callers))
         return _union(callees for mine, callees in self.pairs if mine & callers)
 
     def backward(self, callees: int) -> int:
+        """Return the members whose jumps may mean some of these."""
+        if self._is_long(callees):
+            turned = ((theirs, mine) for mine, theirs in self.pairs)
+            known = self._callers or _by_member(turned, self._callers)
+            return _union(known.get(idx, 0) for idx in bits(callees))
         return _union(mine for mine, theirs in self.pairs if theirs & callees)
+
+    def _is_long(self, asked: int) -> bool:
+        """Return whether it is faster to look up each member: bodies may have thousands, of which one is asked for."""
+        return len(self.pairs) > _FEW >= asked.bit_count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +246,14 @@ def _is_part(whole: Body, part: Body) -> bool:
         return any(whole.mask_of(part.program.parts(node)) for node in part.nodes)
     names = {base_name(member.name) for member in whole.members}
     return any(is_cold_part(member.name) and base_name(member.name) in names for member in part.members)
+
+
+def _by_member(pairs: Iterable[tuple[int, int]], found: dict[int, int]) -> dict[int, int]:
+    """Fill `found` with what the pairs have for each member of their first masks."""
+    for members, others in pairs:
+        for idx in bits(members):
+            found[idx] = found.get(idx, 0) | others
+    return found
 
 
 def _union(masks: Iterable[int]) -> int:
