@@ -11,7 +11,7 @@ that passes makes no statement that its own code contradicts.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 
@@ -127,6 +127,7 @@ class _Checker:
             for vaddr in self.starts
             if not self.image.read(vaddr, 1)
         ]
+        problems += self._sizes()
         open_rows = np.flatnonzero(~self._plainly_right(calls))
         columns = (calls.call_site, calls.callee_die, calls.caller_die)
         for site, callee, caller in zip(*(column[open_rows].tolist() for column in columns), strict=True):
@@ -143,6 +144,18 @@ class _Checker:
                     f".debug_icf: tail call at {tail.jump:#x}: no direct jump to {self.starts[callee_class]:#x}"
                 )
         return problems + [problem for call in self.table.callbacks if (problem := self._callback(call))]
+
+    def _sizes(self) -> Iterator[str]:
+        """Yield the classes that are smaller than one of their functions."""
+        symbols, table = self.image.symbols, self.table
+        rows = symbols.functions
+        at = np.minimum(np.searchsorted(table.class_vaddr, symbols.value[rows]), max(len(self.starts) - 1, 0))
+        if not self.starts:
+            return
+        is_larger = (table.class_vaddr[at] == symbols.value[rows]) & (symbols.size_bytes[rows] > table.class_size[at])
+        for row, idx in zip(rows[is_larger].tolist(), at[is_larger].tolist(), strict=True):
+            sizes = f"{int(table.class_size[idx])} bytes, {symbols.name(row)} has {int(symbols.size_bytes[row])}"
+            yield f".debug_icf: class at {self.starts[idx]:#x} of {sizes}"
 
     def _callback(self, call: Callback) -> str:
         """Return what is wrong with a callback; "" if nothing is."""

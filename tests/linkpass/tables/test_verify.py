@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from icf.elf.image import Image
-from icf.model import FoldClass, MemberRef, TailCall, Vaddr
+from icf.model import FoldClass, MemberRef, TailCall, Vaddr, Verdict
 from icf.tables.dcall import DirectCalls, encode_dcall
 from icf.tables.icftable import IcfTable
 from icf.tables.icfwriter import encode_icf
@@ -25,6 +25,7 @@ from tests.e2e.workshop import AARCH64, Toolchain
 from tests.linkpass.programs import FOUR, build
 from tests.support.paths import ROOT
 from tests.support.toolchain import run, tool
+from unwind.target.opening import open_resolver
 
 SHOP = ROOT / "testdata" / "shop"
 
@@ -227,3 +228,21 @@ def test_tables_in_a_stripped_image(shop: Path, capsys: pytest.CaptureFixture[st
     run(tool("strip"), shop)
     icf("verify", shop, status=1)
     assert "has no .debug_icf" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("size_bytes", [0, 5])
+def test_a_body_that_is_too_small(shop: Path, size_bytes: int, tmp_path: Path) -> None:
+    """No function of it is taken for one that has the body for itself."""
+    with Image.open(shop) as image:
+        body = next(each for each in load_tables(image).icf.classes if len(each.members) > 1)
+
+    def change(tables: Tables) -> tuple[DirectCalls, list[FoldClass], list[TailCall]]:
+        classes = [each._replace(size_bytes=size_bytes) if each == body else each for each in tables.icf.classes]
+        return tables.direct, classes, list(tables.icf.tail_calls)
+
+    rewrite_tables(shop, change)
+    found = [each for each in problems(shop) if each.startswith(f".debug_icf: class at {body.vaddr:#x}")]
+    assert {each.partition(", ")[0].rpartition(" of ")[2] for each in found} == {f"{size_bytes} bytes"}
+    for vaddr in (body.vaddr, body.vaddr + body.size_bytes - 1):
+        (answer,) = open_resolver(str(shop), cache_dir=str(tmp_path / "cache")).resolve((vaddr,))
+        assert answer.verdict is not Verdict.UNMERGED
