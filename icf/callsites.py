@@ -22,6 +22,7 @@ symbol of its name stands at its start, and no other function has the name.
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -96,7 +97,9 @@ def _escaped(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    if text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
+    return json.dumps(text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
 
 
 class _Functions:

@@ -93,6 +93,11 @@ def test_names_are_escaped() -> None:
     assert r"match_regex: ['^f\.llvm\.1\$x$', '^g$']" in text
 
 
+def test_names_that_a_terminal_would_act_on_are_escaped() -> None:
+    (_, line, *_) = yaml_lines({"f\x1b[2J\n\u202e\udcff": [CallSite(31, ())]})
+    assert line == '  - name: "f\\u001b[2J\\n\\u202e\\\\xff"'
+
+
 def test_the_command_prints_what_the_schema_allows(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dump", "--callsites-yaml", str(shop)]) == 0
     text = capsys.readouterr().out

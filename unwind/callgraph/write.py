@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 
 import networkx as nx
 
+from icf.printable import printable
 from unwind.callgraph.calls import CallGraph
 
 _STYLES = {
@@ -44,7 +46,7 @@ def write_dot(graph: CallGraph) -> Iterator[str]:
 
 def write_graphml(graph: CallGraph) -> Iterator[str]:
     """Yield the lines of a GraphML file."""
-    yield from nx.generate_graphml(graph)
+    yield from nx.generate_graphml(_printable(graph))
 
 
 def write_json(graph: CallGraph) -> Iterator[str]:
@@ -52,6 +54,15 @@ def write_json(graph: CallGraph) -> Iterator[str]:
     yield json.dumps(nx.node_link_data(graph, edges="edges"))
 
 
+def _printable(graph: CallGraph) -> CallGraph:
+    """Return a graph without the characters that XML does not have."""
+    found: CallGraph = nx.relabel_nodes(graph, {node: printable(node) for node in graph if not node.isprintable()})
+    attributes = chain((data for _, data in found.nodes(data=True)), (data for *_, data in found.edges(data=True)))
+    for data in attributes:
+        data.update({key: printable(value) for key, value in data.items() if isinstance(value, str)})
+    return found
+
+
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    escaped = printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -5,7 +5,7 @@
 A process's name stands first where the recording has one (a label `comm`). Inlined functions and those that tail calls
 left out are frames like others. The count is one of a recording's values: bytes in use of a heap profile, time of a CPU
 profile. A stack that counts nothing is left out. Lines are sorted. In names `;` becomes `:`, a line's end a
-space.
+space, and what a terminal would act on is escaped.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from icf.errors import IcfError
+from icf.printable import printable
 from unwind.resolve.resolved import AnsweredSums, Resolved
 from unwind.samples.recording import Label, RecordedFrame, RecordedProcess, Recording
 from unwind.symbolize.answer import Answer
@@ -81,7 +82,7 @@ class CollapsedWriter:
         """Return the number of a name."""
         number = self._of_name.get(name)
         if number is None:
-            text = name.translate(_REPLACED).encode("utf-8", "surrogateescape")
+            text = printable(name.translate(_REPLACED)).encode()
             number = self._of_name[name] = self._numbers.setdefault(text, len(self._names))
             if number == len(self._names):
                 self._names.append(text)

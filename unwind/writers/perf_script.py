@@ -18,6 +18,7 @@ from itertools import groupby
 
 import numpy as np
 
+from icf.printable import printable
 from unwind.resolve.resolved import AnsweredTree, Resolved
 from unwind.samples.recording import Label, RecordedFrame, RecordedProcess, Recording, Sample
 from unwind.symbolize.answer import Answer
@@ -100,13 +101,13 @@ class PerfScriptWriter:
         pid = labels.get("pid", sample.process.pid)
         cpu = labels.get("cpu")
         where = f" [{cpu:03}]" if isinstance(cpu, int) else ""
-        comm = str(labels.get("comm") or "[unknown]").translate(_LINE)
-        event = str(labels.get("event", self._event)).translate(_PATH)
+        comm = printable(str(labels.get("comm") or "[unknown]").translate(_LINE))
+        event = printable(str(labels.get("event", self._event)).translate(_PATH))
         return f"{comm} {pid}/{labels.get('tid', pid)}{where}", event
 
 
 def _line(shown: NamedFrame, answer: Answer) -> str:
-    name, place = shown.name.translate(_LINE), shown.module.translate(_PATH) or "[unknown]"
+    name, place = printable(shown.name.translate(_LINE)), printable(shown.module.translate(_PATH)) or "[unknown]"
     if shown.is_inlined:
         place = "inlined"
     elif shown.address is not None and 0 <= shown.address - answer.start < answer.size_bytes:

@@ -19,7 +19,7 @@ from tests.e2e.program import icf
 from tests.e2e.workshop import LLD, Workshop
 from tests.support.paths import ROOT
 from unwind.callgraph.questions import Doubt, around, circles, doubts, find, paths
-from unwind.callgraph.write import write_dot
+from unwind.callgraph.write import write_dot, write_graphml
 
 SHOP = ROOT / "testdata" / "shop" / "shop.lld"
 SHAPES = """
@@ -129,6 +129,15 @@ def test_names_are_quoted() -> None:
     graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     graph.add_node("0x10:0", kind="function", name='operator""_km\\')
     assert '  "0x10:0" [label="operator\\"\\"_km\\\\"];' in list(write_dot(graph))
+
+
+def test_names_that_a_terminal_would_act_on_are_escaped() -> None:
+    graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+    graph.add_node("0x10:0", kind="function", name="f\x1b[2J\n\udcff")
+    assert '  "0x10:0" [label="f\\\\x1b[2J\\\\n\\\\xff"];' in list(write_dot(graph))
+    written = "\n".join(write_graphml(graph)).encode()
+    ((_, data),) = nx.read_graphml(io.BytesIO(written)).nodes(data=True)
+    assert data["name"] == "f\\x1b[2J\\n\\xff"
 
 
 def test_what_cannot_be_asked_is_one_line(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:

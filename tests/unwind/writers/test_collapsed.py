@@ -68,9 +68,14 @@ def test_counts_that_are_not_whole_stay_so() -> None:
     text = b"main;a 0.25\nmain;a 0.5\nmain;b 2.50\nmain;b 0.50\nmain;caf\xe9 1\n"
     samples = list(read("collapsed", text))
     written = write(*[(each, (UNKNOWN,) * len(each.frames)) for each in samples])
-    assert written == "main;a 0.75\nmain;b 3\nmain;caf\udce9 1\n"
+    assert written == "main;a 0.75\nmain;b 3\nmain;caf\\xe9 1\n"
 
 
 def test_a_stack_cannot_count_less_than_nothing() -> None:
     with pytest.raises(IcfError, match="collapsed stacks: a stack counts -2"):
         write((sample(MAIN, weights=(-2,)), (UNKNOWN,)))
+
+
+def test_what_a_terminal_would_act_on_is_escaped() -> None:
+    written = write((sample(MAIN), (unmerged(0x1180, "f\x1b[2J\x07\u202e;\udc9b"),)))
+    assert written == "f\\x1b[2J\\x07\\u202e:\\x9b 1\n"
