@@ -73,21 +73,46 @@ def _with_bases(classes: Classes, rows: I64) -> tuple[I64, I64, Mask]:
 
     A class and its bases are given as index and row; there are none of a class some of whose bases may be unknown.
     """
-    is_whole = np.ones(len(rows), np.bool_)
+    is_whole, counts = np.ones(len(rows), np.bool_), np.zeros(len(rows), np.int64)
     of, at = np.arange(len(rows)), rows
-    seen = _numbers(of[:0], at[:0], classes)
+    seen = _Seen()
     while len(of):
         is_here = ~classes.is_import[at]  # the bases of others are in their modules, too
         of, at = of[is_here], at[is_here]
         is_whole[of[~(classes.has_name(at) & classes.knows_bases[at])]] = False
-        seen = union(seen, _numbers(of, at, classes))
-        is_whole &= np.bincount(seen // len(classes), minlength=len(rows)) <= _CLASSES_LIMIT
+        seen.add(_numbers(of, at, classes))
+        counts += np.bincount(of, minlength=len(rows))
+        is_whole &= counts <= _CLASSES_LIMIT
         of, at = of[is_whole[of]], at[is_whole[of]]
         index, at = classes.bases_of(at)
-        numbers = difference(_numbers(of[index], at, classes), seen)
-        of, at = np.divmod(numbers, len(classes))
-    of, at = np.divmod(seen, len(classes))
+        of, at = np.divmod(seen.others(_numbers(of[index], at, classes)), len(classes))
+    of, at = np.divmod(seen.all(), len(classes))
     return of[is_whole[of]], at[is_whole[of]], is_whole
+
+
+class _Seen:
+    """Numbers, in columns each of which has less than half as many as the one before it.
+
+    A hierarchy may have a thousand levels: to sort all numbers for each of them takes a minute.
+    """
+
+    def __init__(self) -> None:
+        self._columns = [np.empty(0, np.int64)]
+
+    def add(self, numbers: I64) -> None:
+        self._columns.append(distinct(numbers))
+        while len(self._columns) > 1 and 2 * len(self._columns[-1]) >= len(self._columns[-2]):
+            self._columns[-2:] = [distinct(np.concatenate(self._columns[-2:]))]
+
+    def others(self, numbers: I64) -> I64:
+        """Return those that were not added."""
+        for column in self._columns:
+            numbers = difference(numbers, column)
+        return numbers
+
+    def all(self) -> I64:
+        """Return all that were added, ascending."""
+        return distinct(np.concatenate(self._columns))
 
 
 def _numbers(of: I64, rows: I64, classes: Classes) -> I64:
