@@ -13,6 +13,8 @@ stand for gigabytes. The demanglers recurse with the depth of a name, and end th
                         1 MiB; with more than some 60 nested parts, demangled in a thread with a large stack
     Swift               unchanged with so many references that it might stand for more than 1 MiB
     more than 16 KiB    unchanged
+    200 times as long   all of these together may have 64 MiB: a file of thousands of such names has no use, but one
+                        that was made for it would take gigabytes; what comes after that is unchanged
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 _LIMIT, _KEPT_NAMES = 1 << 14, 1 << 16
 _SHORTEST, _SHORT, _LONGER, _TEXT_LIMIT = 64, 160, 256, 1 << 20
+_MANY_TIMES, _BYTES_OF_LONG = 200, 64 << 20
 _FEW_PACKS, _FEW_REFERENCES = (
     3,
     15,
@@ -63,11 +66,22 @@ def demangle(name: str) -> str:
             text = _known[name] = demangle_microsoft(name)
             return text
         demangler = _demangle_rust_legacy_or_swift if name[0] == "$" or _is_rust_legacy(name) else _demangle_by_llvm
-        _known[name] = text = demangler(name) if _is_harmless(name) else _demangle_measured(name, demangler)
+        text = demangler(name) if _is_harmless(name) else _demangle_measured(name, demangler)
+        if len(text) > _MANY_TIMES * len(name):
+            text = _affordable(name, text)
+        _known[name] = text
     return text
 
 
+def _affordable(name: str, text: str) -> str:
+    """Return the text of a name that stands for very much of it; the name, if such names had too much already."""
+    global _bytes_left
+    _bytes_left -= len(text)
+    return text if _bytes_left >= 0 else name
+
+
 _known: dict[str, str] = {}
+_bytes_left = _BYTES_OF_LONG
 
 
 def _is_harmless(name: str) -> bool:

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import icf.demangle as module
 from icf.demangle import demangle
 from tests.support.toolchain import run, tool
 
@@ -57,3 +58,15 @@ def test_cxx_and_rust_read_as_llvm_cxxfilt_writes_them() -> None:
     text = "\n".join(names)
     shown = subprocess.run([filt], input=text, capture_output=True, text=True, check=True).stdout
     assert [demangle(name) for name in names] == shown.splitlines()
+
+
+def test_names_that_stand_for_very_much_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 bytes of references, each to two of the one before, are 100 KiB of text."""
+    nested = "".join(f"S_IS{digit}_S{digit}_E" for digit in "0123456789ABC")
+    names = [f"_Z8f{at:07}1AIiiE{nested}" for at in range(6)]
+    texts = [demangle(name) for name in names]
+    assert all(len(text) > 200 * len(name) for name, text in zip(names, texts, strict=True)), list(map(len, texts))
+    monkeypatch.setattr(module, "_known", {})
+    monkeypatch.setattr(module, "_bytes_left", 3 * len(texts[0]))
+    assert [demangle(name) for name in names] == [*texts[:3], *names[3:]]
+    assert demangle("_Z3foov") == "foo()"
