@@ -262,11 +262,13 @@ def test_gdb_leaves_out_the_address_at_the_beginning_of_a_line(
         assert (frame["verdict"], frame["recorded_name"]) == ("unknown", given)
 
 
-def test_backtraces_of_rust_without_addresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "panic").write_text("stack backtrace:\n   0: shop::grow\n             at ./src/main.rs:4:5\n")
+@pytest.mark.parametrize("head", ["stack backtrace:\n", ""])  # of a panic, and of a Backtrace that is printed
+def test_backtraces_of_rust_without_addresses(tmp_path: Path, head: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "panic").write_text(f"{head}   0: shop::grow\n             at ./src/main.rs:4:5\n")
     assert main(["resolve", str(tmp_path / "panic")]) == 1
     assert capsys.readouterr().err == (
-        f"icf: error: {tmp_path}/panic: the backtraces have no addresses\nhint: run with RUST_BACKTRACE=full\n"
+        f"icf: error: {tmp_path}/panic: the backtraces have no addresses\n"
+        "hint: run with RUST_BACKTRACE=full, and print a Backtrace with {:#}\n"
     )
 
 

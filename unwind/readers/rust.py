@@ -7,7 +7,7 @@
       31:     0x55f7f1be2a3c - main                                   without debug information there is no file
 
 Addresses are run-time ones, return addresses raw, the first one, too. Nothing says which module they lie in. What
-RUST_BACKTRACE=1 prints has no addresses.
+RUST_BACKTRACE=1 prints, and a `Backtrace` with `{}`, has no addresses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from unwind.samples.recording import Recording
 NUMBER_WIDTH, ADDRESS_WIDTH = 4, 18
 AT = b" " * (ADDRESS_WIDTH + 13) + b"at "
 _FRAME = re.compile(rb"(?<![0-9])([0-9]{1,6}): {1,20}(0x[0-9a-f]{1,16}) - ")
-_SHORT = re.compile(rb"^stack backtrace:\r?\n +0: ", re.MULTILINE)
+_SHORT = re.compile(rb"^(?:stack backtrace:\r?\n +0: | +0: \S.*\r?\n +at \S)", re.MULTILINE)
+_SHORT_HINT = "run with RUST_BACKTRACE=full, and print a Backtrace with {:#}"
 _HASH = re.compile(r"::h[0-9a-f]{16}\Z")
 _BETWEEN = re.compile(rb" {13,31}at ")
 _UNKNOWN = b"<unknown>"
@@ -38,7 +39,7 @@ def recognizes(head: bytes) -> bool:
 def read(source: Source) -> Recording:
     """Return the backtraces in a text; `IcfError` if they have no addresses."""
     if not text_stacks.recognizes(source.head, DIALECT) and _SHORT.search(source.head):
-        raise IcfError(f"{source.path}: the backtraces have no addresses", hint="run with RUST_BACKTRACE=full")
+        raise IcfError(f"{source.path}: the backtraces have no addresses", hint=_SHORT_HINT)
     return text_stacks.read(source, DIALECT)
 
 
