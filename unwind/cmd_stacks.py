@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     sources = parser.add_mutually_exclusive_group(required=True)
+    sources.add_argument("file", metavar="FILE", nargs="?", help="a core file or a minidump, as its content tells")
     sources.add_argument("--core", metavar="FILE", help="a core file: of a process that crashed, or of gcore")
     sources.add_argument("--pid", metavar="PID", type=int, help="a running process, which stops for milliseconds")
     sources.add_argument(
@@ -74,16 +75,18 @@ def _open(args: Namespace, search: SearchPaths, opened: ExitStack) -> Iterator[R
 
         return opened.enter_context(LiveStacks(args.pid, search, with_lines=with_lines, use_vptrs=use_vptrs)).threads()
     from icf.filebytes import FileBytes
+    from unwind.dumps.minidump_file import MAGIC
     from unwind.process.image_finder import ImageFinder
     from unwind.target.dumped import DumpStacks
 
     images = opened.enter_context(ImageFinder(args.module_root, args.debug_root, args.exe))
-    if args.core is not None:
-        from unwind.dumps.core import read_core
-
-        dump = read_core(FileBytes.open(args.core))
-    else:
+    content = FileBytes.open(args.core or args.minidump or args.file)
+    if args.minidump is not None or (args.file is not None and bytes(content[: len(MAGIC)]) == MAGIC):
         from unwind.dumps.minidump import read_minidump
 
-        dump = read_minidump(FileBytes.open(args.minidump))
+        dump = read_minidump(content)
+    else:
+        from unwind.dumps.core import read_core
+
+        dump = read_core(content)
     return opened.enter_context(DumpStacks(dump, search, images, with_lines=with_lines, use_vptrs=use_vptrs)).threads()

@@ -20,7 +20,7 @@ _PROGRAM = "/tmp/minidumps/crash"
 @cache
 def stacks_of(writer: str) -> list[dict[str, Any]]:
     """The threads, in the order in which they were started."""
-    text = icf("stacks", "--minidump", FOLDER / f"{writer}.dmp", "--module-root", FOLDER, "--json")
+    text = icf("stacks", FOLDER / f"{writer}.dmp", "--module-root", FOLDER, "--json")
     return sorted(map(json.loads, text.splitlines()), key=lambda thread: int(thread["labels"]["tid"]))
 
 

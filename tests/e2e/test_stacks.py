@@ -85,7 +85,7 @@ FLAGS = ("-O2", "-g", "-ffunction-sections", "-fPIE")
 
 def frames_of(core: Path, *options: str | Path) -> list[dict[str, Any]]:
     """What `icf stacks --json` says: an object for each thread, in the order in which they were started."""
-    threads = [json.loads(line) for line in icf("stacks", "--core", core, "--json", *options).splitlines()]
+    threads = [json.loads(line) for line in icf("stacks", core, "--json", *options).splitlines()]
     return sorted(threads, key=lambda thread: int(thread["labels"]["tid"]))
 
 

@@ -122,9 +122,9 @@ def test_what_is_in_no_format(shop: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("content", "hint"),
     [
-        (b"\x7fELF\2\1\1" + bytes(9) + b"\4\0", "it is a core file: icf stacks --core x"),
+        (b"\x7fELF\2\1\1" + bytes(9) + b"\4\0", "it is a core file: icf stacks x"),
         (b"\x7fELF\2\1\1" + bytes(9) + b"\3\0", "it is an image: name it with -e x, besides the stacks"),
-        (b"MDMP" + bytes(60), "it is a minidump: icf stacks --minidump x"),
+        (b"MDMP" + bytes(60), "it is a minidump: icf stacks x"),
     ],
 )
 def test_what_reads_a_file_without_stacks(

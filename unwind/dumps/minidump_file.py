@@ -15,7 +15,7 @@ from icf.errors import FormatError
 from icf.filebytes import FileBytes
 from icf.reader import Reader
 
-_MAGIC, _VERSION = b"MDMP", 0xA793
+MAGIC, _VERSION = b"MDMP", 0xA793
 _HEADER_BYTES, _ENTRY_BYTES, _STREAM_LIMIT = 32, 12, 1 << 12
 _STRING_LIMIT_BYTES = 1 << 16
 
@@ -41,8 +41,8 @@ class MinidumpFile:
         self._file, self.path = file, file.path
         header = Reader(file[:_HEADER_BYTES], self.path, "minidump header")
         magic = bytes(header.take(4))
-        if magic != _MAGIC:
-            raise header.error(f"not a minidump: starts with {magic.hex()}, must start with {_MAGIC.hex()}", 0)
+        if magic != MAGIC:
+            raise header.error(f"not a minidump: starts with {magic.hex()}, must start with {MAGIC.hex()}", 0)
         version = header.u32()
         if version & 0xFFFF != _VERSION:
             raise header.error(f"version is {version & 0xFFFF:#x}, must be {_VERSION:#x}", 4)

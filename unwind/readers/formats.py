@@ -83,9 +83,9 @@ def recognize(source: Source) -> str:
 def _hint(source: Source) -> str | None:
     """Return what reads a file that has no format of stacks."""
     if source.head.startswith(_MINIDUMP_MAGIC):
-        return f"it is a minidump: icf stacks --minidump {source.path}"
+        return f"it is a minidump: icf stacks {source.path}"
     if source.head.startswith(_ELF_MAGIC):
         if source.head[_ELF_TYPE] in _ELF_CORES:
-            return f"it is a core file: icf stacks --core {source.path}"
+            return f"it is a core file: icf stacks {source.path}"
         return f"it is an image: name it with -e {source.path}, besides the stacks"
     return None
