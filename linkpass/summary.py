@@ -43,7 +43,7 @@ def _lines(summary: Summary) -> list[str]:
     if summary.open_calls:
         lines.append(f"  unresolved  {summary.open_calls} calls (no evidence names the callee)")
     for reason, count in summary.dropped.items():
-        lines.append(f"  left out    {count} statements ({reason})")
+        lines.append(f"  left out    {count} statement{'s' if count != 1 else ''} ({reason})")
     return lines + _keep_unique_lines(summary)
 
 
