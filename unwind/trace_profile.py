@@ -59,7 +59,8 @@ def _table(args: Namespace, recording: Recording, resolver: RecordedResolver) ->
 
 
 def _as_text(found: Profile, functions: list[Function]) -> Iterator[str]:
-    yield f"{found.weight:,} instructions: {found.changed_self:,} under another name than before, {found.open:,} open"
+    open_self = sum(each.self_after for each in functions if each.is_open)  # a caller that is open does not count
+    yield f"{found.weight:,} instructions: {found.changed_self:,} under another name than before, {open_self:,} open"
     yield f"{'before':>16} {'after':>16}  function"
     for each in functions:
         yield f"{each.self_before:>16,} {each.self_after:>16,}  {each.name}"
