@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentTypeError
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from icf.debugfiles.options import add_debug_arguments
@@ -216,6 +217,13 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
             raise IcfError(f"--{option.replace('_', '-')} is for {what}", hint=hint)
     if name in IN_TEXT:
         source.places = _given_places(args, source)
+        if args.exe is not None:
+            from unwind.target.named_places import NamedPlaces
+            from unwind.target.search import SearchPaths
+
+            search = SearchPaths(args.debug_file, args.debug_root, args.cache_dir, args.shared_cache)
+            source.named = named = NamedPlaces(args.exe, search)
+            source.closes(closing(named))
     recording = recording_of(source.lines(), source.path, args.exe) if name == PCS else reader_of(name).read(source)
     out_format = args.out or default_format(recording)
     if out_format not in _LISTING:

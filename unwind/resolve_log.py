@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import BinaryIO
 
 from icf.log import note
@@ -18,6 +18,7 @@ from unwind.readers.source import Source
 from unwind.samples.recording import Losses
 from unwind.target.given_places import note_unplaced, places_of_image, places_of_list
 from unwind.target.live_symbolizer import open_process
+from unwind.target.named_places import NamedPlaces
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
 from unwind.writers.named import Ambiguous, Namer
@@ -51,7 +52,8 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
             given = places_of_list(args.modules, images, args.cache_dir)
         elif args.exe is not None:
             given = places_of_image(args.exe, with_linked=args.addresses)
-        places = ModulePlaces(given, resolver.exported)
+        named = opened.enter_context(closing(NamedPlaces(args.exe, search))) if args.exe is not None else None
+        places = ModulePlaces(given, resolver.exported, named)
         notes = AddressNotes(resolver, namer, places, keeps=True)
         annotate = notes.annotate if args.addresses else None
         filtered = filter_log(source.stream, out, resolver, namer, places, annotate)

@@ -10,6 +10,8 @@ next module is its own: an address that is past its end means nothing there, and
 What was learned holds for one process. A banner (`==1234==ERROR:`, `Process 1234 (shop) of user 1000 dumped core.`) of
 another process, or a stack after the end of a report (`SUMMARY:`) without a banner, begins anew.
 
+Where no line has both, the names of functions may say where the program lay that the user has named (`Named`).
+
 systemd-coredump has written build ids before its stacks: `Found module shop with build-id: 5d0c83a1`.
 """
 
@@ -18,9 +20,9 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from unwind.readers.frame_line import FrameLine
 from unwind.samples.recording import RecordedModule
@@ -42,15 +44,29 @@ class ModulePlace(NamedTuple):
     module: RecordedModule
 
 
+class Named(Protocol):
+    """What finds the place of a program by the names of the functions in a stack."""
+
+    module: RecordedModule
+
+    def bias(self, frames: Iterable[tuple[int | None, str]]) -> int | None:
+        """Return what was added to its addresses; None if these addresses and names do not say it."""
+
+
 SymbolAddresses = Callable[[RecordedModule, str], Sequence[int]]
 
 
 class ModulePlaces:
     """The places that are given, and those that lines have shown."""
 
-    def __init__(self, given: Sequence[ModulePlace] = (), symbols: SymbolAddresses | None = None) -> None:
+    def __init__(
+        self,
+        given: Sequence[ModulePlace] = (),
+        symbols: SymbolAddresses | None = None,
+        named: Named | None = None,
+    ) -> None:
         self._given = sorted(given, key=lambda each: each.start)
-        self._symbols = symbols
+        self._symbols, self._named = symbols, named
         self._biases: dict[RecordedModule, int] = {}
         self._learned: list[tuple[int, int]] = []  # bias, and index in `_modules`
         self._modules: list[RecordedModule] = []
@@ -99,6 +115,21 @@ class ModulePlaces:
             if found is None:
                 return
             bias = line.address - found
+        self._learn(module, bias)
+
+    def learn_names(self, frames: Sequence[tuple[int | None, str]]) -> None:
+        """Take note of a whole stack: run-time addresses, and the names of the functions that were called."""
+        if self._named is None or any(address is not None and self._is_given(address) for address, _ in frames):
+            return
+        bias = self._named.bias(frames)
+        if bias is not None:
+            self._learn(self._named.module, bias)
+
+    def _is_given(self, address: int) -> bool:
+        at = bisect_right(self._given, address, key=lambda each: each.start) - 1
+        return at >= 0 and address < self._given[at].end
+
+    def _learn(self, module: RecordedModule, bias: int) -> None:
         if bias % _PAGE_BYTES or not 0 <= bias < _ADDRESSES or self._biases.get(module) == bias:
             return
         self._biases[module] = bias

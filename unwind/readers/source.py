@@ -15,7 +15,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -23,7 +23,7 @@ from typing import BinaryIO, Self
 from icf.errors import FormatError, IcfError
 from icf.filebytes import FileBytes
 from unwind.process.image_finder import ImageFinder
-from unwind.readers.module_places import ModulePlace
+from unwind.readers.module_places import ModulePlace, Named
 from unwind.readers.stack_objects import StackObjects
 
 HEAD_BYTES = 1 << 16
@@ -37,6 +37,7 @@ class Source:
         self.path = path  # for messages
         self.images = images if images is not None else ImageFinder()  # a reader that unwinds needs them, too
         self.places: Sequence[ModulePlace] = ()  # where modules lay, if the user says it
+        self.named: Named | None = None  # what finds the place of the program that the user has named
         self.objects: StackObjects | None = None  # asked by readers that have registers and memory
         self.stream = stream
         self.head = _first_bytes(stream)
@@ -92,6 +93,10 @@ class Source:
         shutil.copyfileobj(self.stream, kept, 1 << 20)
         kept.flush()
         return FileBytes.of_descriptor(os.dup(kept.fileno()), self.path)
+
+    def closes(self, opened: AbstractContextManager[object]) -> None:
+        """Close something else with it."""
+        self._opened.enter_context(opened)
 
     def close(self) -> None:
         """Close what was opened."""

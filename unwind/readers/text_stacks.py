@@ -108,6 +108,7 @@ class Samples:
         """Return the sample of a stack, one recorded frame for each of `frames`."""
         for line in stack.lines:
             self.places.learn(line)
+        self.places.learn_names([(frame.lines[0].address, frame.lines[-1].name) for frame in frames])
         is_called = stack.dialect.is_called or stack.lines[0].number > 0
         recorded: list[RecordedFrame] = []
         is_exact = False
@@ -150,7 +151,7 @@ def read(source: Source, dialect: Dialect) -> Recording:
 
 
 def _samples(source: Source, dialect: Dialect) -> Iterator[Sample]:
-    samples = Samples(ModulePlaces(source.places))
+    samples = Samples(ModulePlaces(source.places, named=source.named))
     stack: TextStack | None = None
     for line in source.lines():
         frame = dialect.parse(line)

@@ -47,5 +47,5 @@ def note_unplaced(path: str, count: int) -> None:
     stacks = f"{count:,} stacks" if count != 1 else "1 stack"
     note(
         f"{path}: nothing says where the modules of {stacks} lay",
-        "--modules FILE, the text of /proc/PID/maps; -e IMAGE, if its addresses are fixed or gdb, valgrind started it",
+        "--modules FILE, the text of /proc/PID/maps; or -e IMAGE, if the stacks name two functions that are not merged",
     )

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from unwind.logs.filter import filter_log
 from unwind.readers.module_places import ModulePlace, ModulePlaces
 from unwind.readers.text_stacks import STACK_LIMIT
 from unwind.samples.recording import RecordedModule
+from unwind.target.named_places import NamedPlaces
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
 from unwind.writers.named import Ambiguous, Namer
@@ -164,6 +166,44 @@ def test_stacks_of_eu_stack(shop: str, filtered: Filter, placed: ModulePlaces, i
             lines = filtered(text.encode(), placed).decode().splitlines()
             for line, following in itertools.pairwise(lines):
                 assert not ("List<" in line and following == "    /src/a.h:1:2")
+
+
+@pytest.fixture
+def by_names(shop: str, tmp_path: Path) -> Iterator[ModulePlaces]:
+    """Return places that the names of unmerged functions show."""
+    with closing(NamedPlaces(shop, SearchPaths(cache_dir=str(tmp_path / "cache")))) as found:
+        yield ModulePlaces(named=found)
+
+
+@pytest.mark.parametrize("bias", [BIAS, BIAS + 0x7000])
+def test_names_of_functions_show_where_a_program_lay(
+    shop: str, filtered: Filter, by_names: ModulePlaces, bias: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "icf")
+    for stack, names in zip(STACKS, TRUTH, strict=True):
+        rows = list(zip(stack, kept_names(names), strict=True))
+        text = "".join(f"#{idx:<2} {bias + vaddr:#018x} in {name} ()\n" for idx, (vaddr, name) in enumerate(rows))
+        after = filtered(text.encode(), by_names).decode().splitlines()
+        assert [line.partition(" in ")[2].partition(" (")[0] for line in after] == list(map(qualified_name, names))
+    assert f"shop: lay at {bias:#x}, as the addresses of" in caplog.text
+
+
+@pytest.mark.parametrize("damage", ["moved", "alone", "merged"])
+def test_names_that_do_not_agree_show_nothing(
+    shop: str, filtered: Filter, by_names: ModulePlaces, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One function is not enough, merged ones do not count, and all have to lie as in the image."""
+    caplog.set_level("INFO", "icf")
+    rows = list(zip(STACKS[0], kept_names(TRUTH[0]), strict=True))
+    if damage == "moved":
+        rows = [(vaddr + 0x1000 * (name == "main"), name) for vaddr, name in rows]
+    elif damage == "alone":
+        rows = [(vaddr, name if name == "main" or "List" in name else "f()") for vaddr, name in rows]
+    else:
+        rows = [(vaddr, name) for vaddr, name in rows if "List" in name]
+    text = "".join(f"#{idx:<2} {BIAS + vaddr:#018x} {name}\n" for idx, (vaddr, name) in enumerate(rows))
+    assert filtered(text.encode(), by_names).decode() == text
+    assert "lay at" not in caplog.text
 
 
 @pytest.mark.parametrize("form", ["    @ {address:>18} {name}\n", "    @ {address:>18}         16  {name}\n"])
