@@ -112,7 +112,7 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
             elsewhere = hot.union(name for name in names if by_name.get(name, vaddrs) - vaddrs)
             names = [f"{name}.cold" if are_parts or name in elsewhere else name for name in names]
         if len(vaddrs) > 1:
-            vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr)}
+            vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr, len(names))}
         for vaddr in vaddrs:
             functions.setdefault(vaddr, []).extend(map(ReportedFunction, names))
     shared = _add_thunks(image, bodies, classes, functions)
@@ -206,10 +206,13 @@ def _ignores_object(bodies: Bodies, thunk: int, functions: Iterable[int]) -> boo
     return not before or bodies.end_of(max(before)) - max(before) == bodies.end_of(thunk) - thunk
 
 
-def _may_lack_names(image: Image, bodies: Bodies, vaddr: int) -> bool:
-    """Return whether functions at an address may be missing: mold drops symbols, gold keeps debug information."""
+def _may_lack_names(image: Image, bodies: Bodies, vaddr: int, count: int) -> bool:
+    """Return whether some of so many functions at an address may be missing.
+
+    mold drops symbols, gold keeps debug information; not all units need have it.
+    """
     kept = image.linker.kept_symbols
-    return kept is KeptSymbols.SOME or (kept is KeptSymbols.GLOBAL and not len(bodies.dwarf_at(vaddr)))
+    return kept is KeptSymbols.SOME or (kept is KeptSymbols.GLOBAL and len(bodies.dwarf_at(vaddr)) < count)
 
 
 def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, set[int]]:

@@ -97,7 +97,7 @@ class Annotations:
         return Placed(other, placed.unit_idx, unit.source if other.is_local else "")
 
     def without_symbol(self) -> dict[int, list[ReportedFunction]]:
-        """Return functions that have no symbol at their address."""
+        """Return functions that have no symbol at their address, and local ones of which some have none."""
         symbols = self._image.symbols
         rows = symbols.functions[is_in(symbols.value[symbols.functions], np.array(sorted(self._rows), np.uint64))]
         known = Counter(
@@ -108,13 +108,20 @@ class Annotations:
             names = {(self.units[unit].name(idx), bool(self.units[unit].is_local[idx])) for unit, idx in entries}
             if len(entries) == 1 and any((vaddr, *name) in known for name in names):
                 continue  # the usual case: nothing was folded
+            local: dict[str, list[Placed]] = {}
             for placed in self.at(vaddr):
                 for name in placed.names:
-                    keys = [key for local in (placed.function.is_local, True) if known[key := (vaddr, name, local)]]
+                    if placed.function.is_local:
+                        local.setdefault(name, []).append(placed)
+                        continue
+                    keys = [key for is_local in (False, True) if known[key := (vaddr, name, is_local)]]
                     if keys:  # mold makes global symbols local
                         known[keys[0]] -= 1
                     else:
-                        found.setdefault(vaddr, []).append(ReportedFunction(name, placed.source))
+                        found.setdefault(vaddr, []).append(ReportedFunction(name, ""))
+            for name, own in local.items():
+                if known[vaddr, name, True] < len(own):  # whose symbol is missing is not known: all are named
+                    found.setdefault(vaddr, []).extend(ReportedFunction(name, placed.source) for placed in own)
         return found
 
     def reported(self) -> Reported:
