@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icf.aliases import base_name, kin, name_before_link, same_function
+from icf.aliases import base_name, is_mangled, kin, name_before_link, same_function
 from icf.columns import I64, U32, U64, Mask
 from icf.dwarf.columns import LANGUAGE
 from icf.dwarf.constants import DW_LANG_C_names
@@ -282,7 +282,7 @@ class _Described:
             for each in self._by_kin.get(kind, ())
             if any(same_function(base_name(name), base_name(each[1])) for name in known)
         ]
-        if is_local:
+        if is_local or not is_mangled(member.name):  # in C a local function may have the name of a global one
             named, akin = ([each for each in same if each[0] not in self._given] for same in (named, akin))
         for same in (named, akin):
             if same and (is_alone or len({name for _, name in same}) == 1):
