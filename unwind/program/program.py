@@ -241,7 +241,7 @@ class Program:
         fold = self._functions.find(vaddr) if self._functions else None
         if fold is None:
             return None
-        if idx >= 0 and fold.vaddr == self.bodies[idx].start:
+        if idx >= 0 and fold.vaddr == self.bodies[idx].start and len(self.bodies[idx].members) > 1:
             return self.bodies[idx]  # the tables have another size for it: a damaged one must not hide its members
         body = self._found.get(fold.vaddr)
         if body is None:
