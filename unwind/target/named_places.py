@@ -27,6 +27,7 @@ from unwind.target.search import SearchPaths
 _PAGE_BYTES = 4096
 _FUNCTIONS = 2  # that have to agree
 _FRAMES = 256  # of a stack that are looked at
+_NAMES = 1 << 12  # that are looked for: each search goes through all symbols
 _NAMED_ALIKE = 1 << 12  # functions whose names have a word: more are not looked through
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CLONE = re.compile(r" (?:\[clone [^\]]*\]|\(\.[^)]*\))\Z")
@@ -69,6 +70,8 @@ class NamedPlaces:
         """Return the body that one function of this name has for itself."""
         name = _CLONE.sub("", name)
         if name not in self._known:
+            if len(self._known) >= _NAMES:
+                return None
             self._known[name] = self._find(name)
         return self._known[name]
 
