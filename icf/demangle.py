@@ -20,11 +20,12 @@ stand for gigabytes. The demanglers recurse with the depth of a name, and end th
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from icf._mangled import Measure
     from icf._mangled_rust import RustMeasure
@@ -78,6 +79,24 @@ def _affordable(name: str, text: str) -> str:
     global _bytes_left
     _bytes_left -= len(text)
     return text if _bytes_left >= 0 else name
+
+
+def demangle_all(names: Sequence[str]) -> list[str]:
+    """Return the source forms of several functions; those of Rust that have one text keep the hash of their names.
+
+    >>> demangle_all(["_ZN1q4grow17h0000000000000001E", "_ZN1q4grow17h0000000000000002E", "main"])
+    ['q::grow::h0000000000000001', 'q::grow::h0000000000000002', 'main']
+    """
+    texts = [demangle(name) for name in names]
+    if len(set(texts)) == len(texts):
+        return texts
+    counts = Counter(texts)
+    return [
+        f"{text}::h{name.rpartition(_HASH_START)[2][:_HASH_DIGITS]}"
+        if counts[text] > 1 and _is_rust_legacy(name)
+        else text
+        for name, text in zip(names, texts, strict=True)
+    ]
 
 
 _known: dict[str, str] = {}

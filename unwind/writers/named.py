@@ -19,7 +19,7 @@ import os
 from enum import Enum
 from typing import NamedTuple
 
-from icf.demangle import demangle
+from icf.demangle import demangle, demangle_all
 from icf.model import Verdict
 from unwind.program.frame import Frame
 from unwind.resolve.resolved import Resolved
@@ -111,7 +111,7 @@ class Namer:
         return shown
 
     def _open(self, answer: Answer, module: str, address: int | None) -> NamedFrame:
-        names = [demangle(each) for each in answer.linkage_names]
+        names = demangle_all(answer.linkage_names)
         if self._ambiguous is Ambiguous.FIRST:
             name = names[0]
         elif self._ambiguous is Ambiguous.BODY and answer.members:

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from icf.demangle import demangle
+from icf.demangle import demangle, demangle_all
 from icf.model import Verdict
 from icf.printable import printable
 from unwind.program.frame import Frame
@@ -187,7 +187,7 @@ def remarks_of(answer: Answer) -> list[str]:
 
 def candidates_of(answer: Answer, limit: int = _SHOWN_CANDIDATES) -> list[str]:
     """Return a line for each function that a frame can be, or for the first ones and the count of the others."""
-    shown = [printable(demangle(name)) for name in answer.linkage_names[:limit]]
+    shown = [printable(name) for name in demangle_all(answer.linkage_names[:limit])]
     more = len(answer.linkage_names) - len(shown)
     return shown if more <= 0 else [*shown, f"and {more} more"]
 
