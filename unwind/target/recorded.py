@@ -329,5 +329,6 @@ class RecordedResolver:
         self._is_debug_file_used |= search.debug_file is not None
         cache = image.cache or search.open(image.path)
         program = search.program(cache, image.path, self._opened, image.exports, linkage)
-        self._untabled.add(program, image.path, cache)
+        if image.image is None or image.image.format == "PE" or image.image.linker.folds_functions:
+            self._untabled.add(program, image.path, cache)
         return program
