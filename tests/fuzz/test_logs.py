@@ -68,6 +68,11 @@ def resolver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorde
         "{shop}(+{at:#x}) [{run:#x}]\n",
         "#{idx:<2} 0x{run:016x} in f (a=1) at a.c:1\n        a = 1\n",
         "#{idx:02d} pc {at:016x}  {shop} (f()+28)\n",
+        "#{idx:<2} {run:#018x} f{idx} (shop + {at:#x})\n",
+        "#{idx:<2} {run:#018x} - 1 f{idx} - {shop}\n    [5d0c]@0x1+0x2\n    /src/a.c:1:2\n",
+        " > {shop}(f(int)+0x12) [{at:#x}]\n",
+        "==47==    by 0x{run:X}: f{idx}(int) (a.c:1)\n",
+        "    @ {run:#18x}         16  f{idx}\n",
         "{idx:4}: {run:#18x} - f{idx}\n                               at /src/a.c:1:2\n",
     ):
         for idx, at in enumerate(int(word, 16) for word in stack if word != "?"):
@@ -78,7 +83,7 @@ def resolver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorde
 
 
 def is_frame(line: bytes) -> bool:
-    is_file = any(form.has_lines_of_files and form.dialect.is_between(line) for form in FORMS)
+    is_file = any(form.line_of_file is not None and form.line_of_file.match(line) for form in FORMS)
     return b"SUMMARY: " in line or is_file or any(form.dialect.parse(line) is not None for form in FORMS)
 
 

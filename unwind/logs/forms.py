@@ -24,6 +24,7 @@ line is added.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -51,7 +52,7 @@ class Form(NamedTuple):
     dialect: Dialect
     write: Callable[[TextFrame, Known, int], list[bytes]]
     has_files: bool = True
-    has_lines_of_files: bool = False  # lines without a frame after it are of the frame, and written with it
+    line_of_file: re.Pattern[bytes] | None = None  # such a line after a frame is a part of it, and written with it
 
 
 def encoded(text: str) -> bytes:
@@ -207,12 +208,12 @@ FORMS = (
     Form(b"#", tombstone.DIALECT, _tombstone, has_files=False),
     Form(b"#", sanitizer.DIALECT, _sanitizer),
     Form(b"#", systemd.DIALECT, _systemd, has_files=False),
-    Form(b"#", eu_stack.DIALECT, _eu_stack, has_files=False, has_lines_of_files=True),
+    Form(b"#", eu_stack.DIALECT, _eu_stack, has_files=False, line_of_file=eu_stack.LINE),
     Form(b"#", llvm.DIALECT, _llvm),
     Form(strace.MARK, strace.DIALECT, _strace, has_files=False),
     Form(b"[0x", backtrace.DIALECT, _backtrace),
     Form(b"#", gdb.DIALECT, _gdb),
     Form(b"==", valgrind.DIALECT, _valgrind),
     Form(b"@ ", glog.DIALECT, _glog, has_files=False),
-    Form(b" - ", rust.DIALECT, _rust, has_files=False, has_lines_of_files=True),
+    Form(b" - ", rust.DIALECT, _rust, has_files=False, line_of_file=rust.LINE),
 )

@@ -69,10 +69,9 @@ def rewrite(
         replaced += _pairs(frame.lines, new)
         for idx, text in enumerate(new):
             out.append(text)
-            if form.has_lines_of_files:
-                continue
             last = len(lines) if idx == len(new) - 1 else idx + 1
-            out += [each for line in lines[idx:last] for each in line.between]
+            between = (each for line in lines[idx:last] for each in line.between)
+            out += [each for each in between if form.line_of_file is None or not form.line_of_file.match(each)]
         if lines[0].frame.number >= 0:
             shift += len(new) - len(lines)
     return out, replaced, shift

@@ -2,6 +2,7 @@
 
     #0  0x00007f3d0d8f1dd0     __libc_pause - /usr/lib/libc.so.6       -v, -a: a program counter
     #1  0x000055e97535db5e - 1 List<User>::grow(int) - /usr/bin/shop   -v, -a: a return address; -m: its module
+        [b1dc]@0x55e97535b000+0x2b5d                                   -b: build id, place, address in it
         /src/shop.h:12:53                                              -s: the line
     #2  0x000055e97535d6b9 List<User>::peek()                          ┐ -i: peek() is inlined in sum()
     #3  0x000055e97535d6b9 List<User>::sum()                           ┘
@@ -21,6 +22,8 @@ from unwind.readers.text_stacks import Dialect
 from unwind.samples.recording import Recording
 
 BEFORE_LINE = b"    "
+LINE = re.compile(rb" {4}\S[^\r\n]{0,4000}:[0-9]{1,9}(?::[0-9]{1,9})?\s*\Z")
+_BUILD_ID = re.compile(rb" {4}\[[0-9a-f]{2,128}\]@0x[0-9a-f]{1,16}\+0x[0-9a-f]{1,16}\s*\Z")
 _FRAME = re.compile(rb"#(?:([0-9])  |([1-9][0-9]{1,5}) )(0x[0-9a-f]{16})(?: - 1|    )?(?= |\s*\Z)(?! in )")
 _FIRST_TEN = re.compile(rb"#[0-9]  0x[0-9a-f]{16}(?: (?!in )|\s*$)", re.MULTILINE)
 _SIGNAL = b"__restore_rt"
@@ -64,7 +67,7 @@ def _joins(before: list[FrameLine], line: FrameLine) -> bool:
 
 
 def _is_between(line: bytes) -> bool:
-    return line.startswith(BEFORE_LINE)
+    return LINE.match(line) is not None or _BUILD_ID.match(line) is not None
 
 
 DIALECT = Dialect("eu-stack", parse, _joins, is_between=_is_between)

@@ -27,7 +27,7 @@ _FRAME = re.compile(rb"(?<![0-9])([0-9]{1,6}): {1,20}(0x[0-9a-f]{1,16}) - ")
 _SHORT = re.compile(rb"^(?:stack backtrace:\r?\n +0: | +0: \S.*\r?\n +at \S)", re.MULTILINE)
 _SHORT_HINT = "run with RUST_BACKTRACE=full, and print a Backtrace with {:#}"
 _HASH = re.compile(r"::h[0-9a-f]{16}\Z")
-_BETWEEN = re.compile(rb" {13,31}at ")
+LINE = re.compile(rb" {13,31}at ")
 _UNKNOWN = b"<unknown>"
 
 
@@ -65,7 +65,7 @@ def _joins(before: list[FrameLine], line: FrameLine) -> bool:
 
 
 def _is_between(line: bytes) -> bool:
-    return _BETWEEN.match(line) is not None
+    return LINE.match(line) is not None
 
 
 DIALECT = Dialect("rust", parse, _joins, is_between=_is_between, is_called=True)

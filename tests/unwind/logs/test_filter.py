@@ -206,6 +206,20 @@ def test_names_that_do_not_agree_show_nothing(
     assert "lay at" not in caplog.text
 
 
+def test_only_the_lines_of_eu_stack_are_part_of_its_stack(shop: str, filtered: Filter, placed: ModulePlaces) -> None:
+    frames = [
+        f"#{idx}  {BIAS + vaddr:#018x} {name}\n"
+        for idx, (vaddr, name) in enumerate(zip(STACKS[0][:3], TRUTH[1][:3], strict=True))
+    ]
+    build_id = f"    [5d0c]@{BIAS:#x}+0x1a5e\n"
+    text = "".join(
+        [*frames[:2], build_id, "    ./list.h:1:2\n", frames[2], "    not of the stack\n", "    x.h: 12 bytes\n"]
+    )
+    after = filtered(text.encode(), placed).decode()
+    assert build_id in after and after.endswith("    not of the stack\n    x.h: 12 bytes\n")
+    assert "./list.h:1:2" not in after
+
+
 @pytest.mark.parametrize("form", ["    @ {address:>18} {name}\n", "    @ {address:>18}         16  {name}\n"])
 def test_stacks_of_glog(shop: str, filtered: Filter, placed: ModulePlaces, form: str) -> None:
     for stack, names in zip(STACKS, TRUTH, strict=True):
