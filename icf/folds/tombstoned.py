@@ -85,7 +85,10 @@ class Tombstoned:
         names = [_described_names(lacking.member) for lacking in members]
         rows_of = self._lost_rows({name for own in names for name in own})
         lost_of = cache(lambda name: self._by_file(rows_of[name]))
-        _, dies, roots, external, _ = (column.tolist() for column in self._by_name)
+        _, dies, roots, external, linkage = (column.tolist() for column in self._by_name)
+        of_global = (rows_of[own[0]] for lacking, own in zip(members, names, strict=True) if not lacking.member.local)
+        unsure = (row for rows in of_global for row in rows if not external[row] and not linkage[row])
+        self._identities.of([dies[row] for row in unsure])  # together
         for lacking, own in zip(members, names, strict=True):
             member = lacking.member
             is_local = member.local and not is_mangled(member.name)  # a global function may have its name, too
@@ -145,6 +148,7 @@ class Tombstoned:
         owner, found = self._lost_of(hashes)
         unsure = np.flatnonzero(~self._by_name.external[found] & (self._by_name.linkage[found] == 0))
         dies = self._by_name.die[found[unsure]].tolist()
+        self._identities.of(dies)  # together
         is_left = np.ones(len(found), np.bool_)
         is_left[unsure] = [not self._is_local(die) for die in dies]
         owner, found = owner[is_left], found[is_left]
