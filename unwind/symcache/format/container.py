@@ -23,12 +23,8 @@ The *identity* is the key by which a file is found (build id; a digest of the co
 belong to files that differ: stripped, or with other call-site tables. So everything that must not have changed goes
 into the *content check*, a digest that is compared on opening (`unwind.symcache.store.store`).
 
-A file that breaks a rule raises a `FormatError`; the store then makes a new one. Only the newest version is read:
-
-    1     first version
-    2     lines and inlined calls of folded functions whose debug information is tombstoned
-    3     aliases that GNU ld left have one name; flag STALE_TABLES; member records are checked before a file is kept
-    4     names are compressed, in blocks
+A file that breaks a rule raises a `FormatError`; the store then makes a new one. Only the newest version is read
+(docs/design/symcache.md has what changed with each).
 """
 
 from __future__ import annotations
@@ -47,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Self
 
-VERSION = 7
+VERSION = 8
 COMPLETE = 1  # a flag: the file covers all of the image, so the image lacks what the file lacks
 STALE_TABLES = 2  # a flag: the image has call-site tables of other code, which are left out
 BLOCK_BYTES = 1 << 14

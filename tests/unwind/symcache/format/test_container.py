@@ -18,7 +18,7 @@ ORIGIN = {"path": "/bin/shop"}
 SECTIONS = {"starts": b"\1\2\3\4" * 9, "empty": b"", "records": bytes(range(256)) * 200}
 SMALL = bytes.fromhex(
     "49434653594d4300"  # 0    magic
-    "07000000 04030201"  # 8   version, byte-order mark
+    "08000000 04030201"  # 8   version, byte-order mark
     "01000000 3e000000"  # 16  flags: complete; machine x86-64
     "b000000000000000"  # 24   size of the file
     "01000000 08000000"  # 32  sections, size of the origin
@@ -108,8 +108,8 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     ("at", "value", "problem"),
     [
         (0, b"X", r"head\+0x0: is not a symcache"),
-        (8, b"\1", r"head\+0x8: version is 1, only 7 is known"),
-        (8, b"\0", r"head\+0x8: version is 0, only 7 is known"),
+        (8, b"\1", r"head\+0x8: version is 1, only 8 is known"),
+        (8, b"\0", r"head\+0x8: version is 0, only 8 is known"),
         (12, b"\1\2\3\4", r"head\+0xc: byte order is not that of this machine"),
         (32, b"\xff\xff\xff\xff", r"head\+0x20: counts are not those of a symcache"),
         (36, b"\xff\xff\xff\x7f", r"head\+0x20: counts are not those of a symcache"),
