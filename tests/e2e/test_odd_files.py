@@ -218,6 +218,9 @@ def test_other_inputs_that_are_no_files(option: str, shop: Path, tmp_path: Path)
 def test_stacks_without_end(shop: Path) -> None:
     done = command("resolve", "-e", shop, "/dev/zero", preexec_fn=MEMORY)
     assert done.returncode == 1
+    assert done.stderr.startswith(b"icf: error: /dev/zero: file header+0x0: is in no format of stacks that icf knows")
+    done = command("resolve", "-e", shop, "--format", "pcs", "/dev/zero", preexec_fn=MEMORY)
+    assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == b"icf: error: /dev/zero:1: longer than 16777215 bytes"
 
 
