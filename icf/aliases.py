@@ -107,10 +107,12 @@ def is_clone(symbol: str) -> bool:
 def is_specialized(symbol: str) -> bool:
     """Return whether the function is a clone for certain arguments: foo.constprop.0 of another unit can be for others.
 
-    >>> is_specialized("_Z3foov.constprop.0.cold"), is_specialized("_Z3foov.isra.0")
-    (True, False)
+    gcc makes `.constprop`, clang since 19 `.specialized.1`, one for each set of arguments.
+
+    >>> is_specialized("_Z3foov.constprop.0.cold"), is_specialized("foo.specialized.2"), is_specialized("f.isra.0")
+    (True, True, False)
     """
-    return ".constprop" in symbol and ".constprop" in symbol[len(base_name(symbol)) :]
+    return any(mark in symbol and mark in symbol[len(base_name(symbol)) :] for mark in (".constprop", ".specialized."))
 
 
 def base_name(symbol: str) -> str:

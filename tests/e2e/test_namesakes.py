@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import Program
-from tests.e2e.workshop import GCC_MOLD, GOLD, LLD, LLD_ALONE, Toolchain, Workshop
+from tests.e2e.workshop import GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Toolchain, Workshop
 
+CLANG_GOLD = Toolchain("clang", "gold")
 GCC_LLD = Toolchain("gcc", "lld")
 GCC_LLDR = Toolchain("gcc", "lld", ("-Wl,--emit-relocs",))
 LEAVES = """
@@ -135,6 +136,38 @@ def test_clones_for_other_arguments_call_others(workshop: Workshop, evidence: st
     found = program.check()
     if workshop.toolchain == GCC_LLD and level == "-g":
         assert (found["_Z3redi"], found["_Z4bluei"]) == ({"unique"}, {"unique"})
+
+
+DRIVE = """
+    struct ops { void (*open)(int); long (*sum)(int, long, long); void (*close)(int); };
+    static NOINLINE void open_a(int n) { red(n); total += 1; }
+    static NOINLINE void open_b(int n) { blue(n); total += 1; }
+    static NOINLINE long sum_a(int n, long a, long b) { total += n; return a + b; }
+    static NOINLINE void close_a(int n) { green(n); total += 1; }
+    static const ops a = {open_a, sum_a, close_a}, b = {open_b, sum_a, close_a};
+    static NOINLINE void drive(const ops *o) { o->open(1); total += 1; o->sum(2, 3l, 4l); o->close(2); }
+    static NOINLINE void again(const ops *o) { o->open(1); total += 1; o->sum(2, 3l, 4l); o->close(2); }
+    void ea(int) { drive(&a); again(&a); drive(&b); again(&b); total += 1; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [LLD, LLD_ALONE, CLANG_GOLD, MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("evidence", ["image", "report", "link"])
+@pytest.mark.parametrize("level", ["-g", "-g0"])
+def test_clones_of_clang_for_functions_that_are_passed(workshop: Workshop, evidence: str, level: str) -> None:
+    """`drive.specialized.1` calls `open_a`, and `drive.specialized.2`, which DWARF calls `drive` as well, `open_b`."""
+    if (workshop.toolchain.linker, evidence) == ("mold", "image"):
+        pytest.skip("mold's image is not enough")
+    program, objects = built(workshop, {"a.cpp": unit(DRIVE)}, main_of("ea"), [level])
+    if b".specialized.2" not in objects[0].read_bytes():
+        pytest.skip("this clang makes no such clones")
+    if evidence == "link" and workshop.toolchain == LLD:
+        pytest.skip("the objects are enough")
+    add_tables(workshop, evidence, program, objects)
+    if (workshop.toolchain.linker, evidence, level) == ("gold", "image", "-g0"):
+        program.check_names()  # gold left no trace of some
+    else:
+        program.check()
 
 
 METHOD = """
