@@ -14,27 +14,16 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import strace, text_stacks
+from unwind.readers import strace
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.parentheses import opening_of
-from unwind.readers.source import Source
-from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import RecordedModule, Recording
+from unwind.readers.text_stacks import Dialect, has_another_address
+from unwind.samples.recording import RecordedModule
 
 _ADDRESS = re.compile(rb"\[0x([0-9a-f]{1,16})\]")
 _SYMBOL = re.compile(rb"([^()+\s]{0,4000})\+0x([0-9a-f]{1,16})")
 _DEMANGLED = re.compile(rb"(?=.{0,4000}[(<:])(.{1,4000})\+0x[0-9a-f]{1,16}")
 _ADDRESS_BYTES = 20
-
-
-def recognizes(head: bytes) -> bool:
-    """Return whether a text has a line that backtrace_symbols() writes."""
-    return text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the stacks in a text; a stack ends at the first line that shows no frame."""
-    return text_stacks.read(source, DIALECT)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -79,13 +68,6 @@ def _path(text: bytes) -> str:
     return text[at:].decode("utf-8", "surrogateescape")
 
 
-def _joins(before: list[FrameLine], line: FrameLine) -> bool:
-    return False
-
-
-def _goes_on(before: list[FrameLine], line: FrameLine) -> bool:
-    """Return whether a line is of the same stack: the function that writes the stack calls nothing that is on it."""
-    return line.address != before[0].address
-
-
-DIALECT = Dialect("backtrace", parse, _joins, goes_on=_goes_on, is_called=True)
+DIALECT = Dialect("backtrace", parse, goes_on=has_another_address, is_called=True)
+recognizes = DIALECT.recognizes
+read = DIALECT.read

@@ -15,11 +15,8 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
-from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import Recording
 
 BEFORE_LINE = b"    "
 LINE = re.compile(rb" {4}\S[^\r\n]{0,4000}:[0-9]{1,9}(?::[0-9]{1,9})?\s*\Z")
@@ -31,12 +28,7 @@ _SIGNAL = b"__restore_rt"
 
 def recognizes(head: bytes) -> bool:
     """Return whether a text has a stack of eu-stack: from the eleventh frame on its lines are like those of LLVM."""
-    return _FIRST_TEN.search(head) is not None and text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the stacks of all threads."""
-    return text_stacks.read(source, DIALECT)
+    return _FIRST_TEN.search(head) is not None and DIALECT.recognizes(head)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -71,3 +63,4 @@ def _is_between(line: bytes) -> bool:
 
 
 DIALECT = Dialect("eu-stack", parse, _joins, is_between=_is_between)
+read = DIALECT.read

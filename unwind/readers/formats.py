@@ -5,6 +5,8 @@ A reader is a file of this folder with
     recognizes(head)    whether a file with these first bytes (`Source.head`) is of the format
     read(source)        its `Recording`; raises `FormatError` for what breaks a rule of the format
 
+A reader of stacks in text is a `DIALECT` (`unwind.readers.text_stacks`), which has both.
+
 Formats are asked in the order of the list: those that begin with a magic number first, then text by what each line
 must look like. The format `pcs` (`unwind.readers.pcs`) is the strictest, and asked before them; it has no modules, and
 is read apart.

@@ -14,11 +14,8 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
-from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import Recording
 
 _FRAME = re.compile(rb"#([0-9]{1,6}) {1,3}(?:(0x[0-9a-f]{16}) in )?(?=[^\s0-9#])")
 _OPERATOR = re.compile(rb"operator(?!\w)(?:\(\)|<=>|->\*?|<<=?|>>=?|<=?|>=?)")
@@ -26,16 +23,6 @@ _LINE = re.compile(rb":([0-9]{1,9})")
 _BETWEEN = (b"        ", b"No locals.", b"No symbol table info available.")
 _NAME_BYTES = 1 << 14
 _SIGNAL = b"<signal handler called>"
-
-
-def recognizes(head: bytes) -> bool:
-    """Return whether a text has a frame of gdb that says where it is."""
-    return text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the stacks in a text."""
-    return text_stacks.read(source, DIALECT)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -105,3 +92,5 @@ def _is_between(line: bytes) -> bool:
 
 
 DIALECT = Dialect("gdb", parse, _joins, is_between=_is_between)
+recognizes = DIALECT.recognizes
+read = DIALECT.read

@@ -13,24 +13,11 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
-from unwind.readers.source import Source
-from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import Recording
+from unwind.readers.text_stacks import Dialect, has_another_address
 
 _FRAME = re.compile(rb"(?:^|[^:]) {4}@ +(0x[0-9a-f]{1,16}) {1,2}(?: *(?:[0-9]{1,12}|\(unknown\)) {2})?(?=\S)")
 _UNKNOWN = b"(unknown)"
-
-
-def recognizes(head: bytes) -> bool:
-    """Return whether a text has a stack of glog or Abseil."""
-    return text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the stacks in a text."""
-    return text_stacks.read(source, DIALECT)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -47,12 +34,6 @@ def parse(line: bytes) -> FrameLine | None:
     return FrameLine(-1, int(found[1], 16), name=shown, parts=(line[: found.end()], name, line[end:]))
 
 
-def _joins(before: list[FrameLine], line: FrameLine) -> bool:
-    return False
-
-
-def _goes_on(before: list[FrameLine], line: FrameLine) -> bool:
-    return line.address != before[0].address
-
-
-DIALECT = Dialect("glog", parse, _joins, goes_on=_goes_on, is_called=True)
+DIALECT = Dialect("glog", parse, goes_on=has_another_address, is_called=True)
+recognizes = DIALECT.recognizes
+read = DIALECT.read

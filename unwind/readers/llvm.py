@@ -12,24 +12,11 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.sanitizer import read_file, split_file, split_place
-from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import Recording
 
 _FRAME = re.compile(rb"#([0-9]{1,5}) (0x[0-9a-f]{16}) (?!in )(?=\S)")
-
-
-def recognizes(head: bytes) -> bool:
-    """Return whether a text has a stack of LLVM."""
-    return text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the stacks in a text."""
-    return text_stacks.read(source, DIALECT)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -60,3 +47,5 @@ def _joins(before: list[FrameLine], line: FrameLine) -> bool:
 
 
 DIALECT = Dialect("llvm", parse, _joins, is_called=True)
+recognizes = DIALECT.recognizes
+read = DIALECT.read

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 
 from icf.errors import IcfError
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
@@ -33,14 +32,14 @@ _UNKNOWN = b"<unknown>"
 
 def recognizes(head: bytes) -> bool:
     """Return whether a text has a backtrace of Rust."""
-    return text_stacks.recognizes(head, DIALECT) or _SHORT.search(head) is not None
+    return DIALECT.recognizes(head) or _SHORT.search(head) is not None
 
 
 def read(source: Source) -> Recording:
     """Return the backtraces in a text; `IcfError` if they have no addresses."""
-    if not text_stacks.recognizes(source.head, DIALECT) and _SHORT.search(source.head):
+    if not DIALECT.recognizes(source.head) and _SHORT.search(source.head):
         raise IcfError(f"{source.path}: the backtraces have no addresses", hint=_SHORT_HINT)
-    return text_stacks.read(source, DIALECT)
+    return DIALECT.read(source)
 
 
 def parse(line: bytes) -> FrameLine | None:

@@ -18,11 +18,9 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
-from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import RecordedModule, Recording
+from unwind.samples.recording import RecordedModule
 
 _ADDRESS = re.compile(rb"#([0-9]{1,5}) {1,2}(0x(?!0[0-9a-f]{15} )[0-9a-f]{1,16})(?= )")  # 16 digits are gdb's
 _NUMBER = re.compile(rb"#([0-9]{1,5}) {1,2}()(?!0x[0-9a-f]{16} )(?=\S)")  # not a line of LLVM
@@ -32,16 +30,6 @@ _LINE = re.compile(rb":([0-9]{1,9})(?::([0-9]{1,9}))?")
 _LINE_BYTES = 24  # of a line and a column
 _BUILD_ID_BYTES = 150
 _NUMBERS = 4  # times that a line may have what looks like the number of a frame, as `build #12 `
-
-
-def recognizes(head: bytes) -> bool:
-    """Return whether a text has a stack of a sanitizer."""
-    return text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the stacks in the reports of a text."""
-    return text_stacks.read(source, DIALECT)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -132,3 +120,5 @@ def _joins(before: list[FrameLine], line: FrameLine) -> bool:
 
 
 DIALECT = Dialect("sanitizer", parse, _joins, in_call=True)
+recognizes = DIALECT.recognizes
+read = DIALECT.read

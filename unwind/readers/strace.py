@@ -14,26 +14,14 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.parentheses import opening_of
-from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import Base, RecordedModule, Recording
+from unwind.samples.recording import Base, RecordedModule
 
 MARK = b" > "
 _PLACE = re.compile(rb"\) \[0x([0-9a-f]{1,16})\]")
 _SYMBOL = re.compile(rb"(.{1,4000})\+0x[0-9a-f]{1,16}")
-
-
-def recognizes(head: bytes) -> bool:
-    """Return whether a text has a stack of strace."""
-    return text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the stacks in a text: one for each system call and signal."""
-    return text_stacks.read(source, DIALECT)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -58,12 +46,10 @@ def parse(line: bytes) -> FrameLine | None:
     return frame
 
 
-def _joins(before: list[FrameLine], line: FrameLine) -> bool:
-    return False
-
-
 def _goes_on(before: list[FrameLine], line: FrameLine) -> bool:
     return True  # up to the next system call
 
 
-DIALECT = Dialect("strace", parse, _joins, goes_on=_goes_on)
+DIALECT = Dialect("strace", parse, goes_on=_goes_on)
+recognizes = DIALECT.recognizes
+read = DIALECT.read

@@ -15,27 +15,15 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
-from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import Base, RecordedModule, Recording
+from unwind.samples.recording import Base, RecordedModule
 
 _FRAME = re.compile(rb"#(?:([0-9])  |([1-9][0-9]{1,5}) )(0x[0-9a-f]{16}) (?!in )(?=\S)")
 _MODULE = re.compile(rb"([^()]+?)(?: \+ 0x([0-9a-f]{1,16}))?\)")
 _MODULE_BYTES = 1 << 12
 _UNKNOWN = b"n/a"
 _SIGNAL = b"__restore_rt"
-
-
-def recognizes(head: bytes) -> bool:
-    """Return whether a text has a stack of systemd-coredump."""
-    return text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the stacks of all threads."""
-    return text_stacks.read(source, DIALECT)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -61,8 +49,6 @@ def parse(line: bytes) -> FrameLine | None:
     return frame
 
 
-def _joins(before: list[FrameLine], line: FrameLine) -> bool:
-    return False
-
-
-DIALECT = Dialect("systemd", parse, _joins)
+DIALECT = Dialect("systemd", parse)
+recognizes = DIALECT.recognizes
+read = DIALECT.read

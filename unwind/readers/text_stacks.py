@@ -5,8 +5,8 @@
     #2 0x5581d8c5 in List<User>::sum() shop.cpp:9:49        ┘
     #3 0x5581da60 in _start (shop+0x62a60)                  ┐ ends the stack: the next line has another number
 
-Each format of lines is a `Dialect`. Both the readers of such formats and the filter of logs (`unwind.logs`) read lines
-with it, and put them together with `TextStack`.
+Each format of lines is a `Dialect`, with which its reader and the filter of logs (`unwind.logs`) read lines, and put
+them together with `TextStack`.
 
 Names and lines are what some symbolizer has printed, which is the wrong one of the functions that share a body, or one
 of each: nothing is taken from them but how many lines a frame has.
@@ -31,17 +31,34 @@ def _has_next_number(before: list[FrameLine], line: FrameLine) -> bool:
     return line.number == before[-1].number + 1
 
 
+def has_another_address(before: list[FrameLine], line: FrameLine) -> bool:
+    """Return whether a line is of the same stack: the function that writes the stack calls nothing that is on it."""
+    return line.address != before[0].address
+
+
+def _never(before: list[FrameLine], line: FrameLine) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A format of lines that show frames."""
 
     name: str  # as `--format` has it
     parse: Callable[[bytes], FrameLine | None]
-    joins: Callable[[list[FrameLine], FrameLine], bool]  # whether a line shows the same frame as these before it
+    joins: Callable[[list[FrameLine], FrameLine], bool] = _never  # whether a line is of the frame that these show
     goes_on: Callable[[list[FrameLine], FrameLine], bool] = _has_next_number  # whether a line is of the same stack
     is_between: Callable[[bytes], bool] = lambda line: False  # whether a line that shows no frame ends no stack
     is_called: bool = False  # the first frame is a return address
     in_call: bool = False  # return addresses are those of the calls, or less one
+
+    def recognizes(self, head: bytes) -> bool:
+        """Return whether a text has a stack of this dialect: a frame that says where it is."""
+        return any((frame := self.parse(line)) is not None and frame.has_place for line in head.splitlines(True))
+
+    def read(self, source: Source) -> Recording:
+        """Return the stacks in a text; lines between stacks are passed over."""
+        return Recording(self.name, _samples(source, self))
 
 
 @dataclass(slots=True, eq=False)
@@ -138,16 +155,6 @@ class Samples:
                 address, module, last.name, last.file, last.line, is_exact=is_exact, in_call=in_call, inlined=inlined
             )
         return known
-
-
-def recognizes(head: bytes, dialect: Dialect) -> bool:
-    """Return whether a text has a stack of this dialect: a frame that says where it is."""
-    return any((frame := dialect.parse(line)) is not None and frame.has_place for line in head.splitlines(True))
-
-
-def read(source: Source, dialect: Dialect) -> Recording:
-    """Return the stacks in a text; lines between stacks are passed over."""
-    return Recording(dialect.name, _samples(source, dialect))
 
 
 def _samples(source: Source, dialect: Dialect) -> Iterator[Sample]:

@@ -10,27 +10,15 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
-from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import RecordedModule, Recording
+from unwind.samples.recording import RecordedModule
 
 _PC = re.compile(rb"#([0-9]{2,5}) +pc +(?:0x)?([0-9a-f]{8,16}) +")
 _BUILD_ID = re.compile(rb" \(BuildId: ([0-9a-f]{2,128})\)")
 _SYMBOL = re.compile(rb"\+[0-9]{1,10}\)")
 _OFFSET = re.compile(rb" \(offset 0x[0-9a-f]{1,16}\)")
 _BUILD_ID_BYTES = 150
-
-
-def recognizes(head: bytes) -> bool:
-    """Return whether a text has a line of a tombstone's backtrace."""
-    return text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the backtraces of all threads."""
-    return text_stacks.read(source, DIALECT)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -67,8 +55,6 @@ def parse(line: bytes) -> FrameLine | None:
     return FrameLine(int(found[1]), None, module, int(found[2], 16), name=name, parts=parts)
 
 
-def _joins(before: list[FrameLine], line: FrameLine) -> bool:
-    return False
-
-
-DIALECT = Dialect("tombstone", parse, _joins, in_call=True)
+DIALECT = Dialect("tombstone", parse, in_call=True)
+recognizes = DIALECT.recognizes
+read = DIALECT.read

@@ -14,26 +14,13 @@ from __future__ import annotations
 
 import re
 
-from unwind.readers import text_stacks
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.parentheses import opening_of
-from unwind.readers.source import Source
 from unwind.readers.text_stacks import Dialect
-from unwind.samples.recording import Recording
 
 _FRAME = re.compile(rb"==[0-9]{1,10}==(?: Thread [0-9]+)? +(at|by) (0x[0-9A-F]{1,16}): (?=\S)")
 _LINE = re.compile(rb"(.{1,4000}):([0-9]{1,9})")
 _UNKNOWN = b"???"
-
-
-def recognizes(head: bytes) -> bool:
-    """Return whether a text has a stack of valgrind."""
-    return text_stacks.recognizes(head, DIALECT)
-
-
-def read(source: Source) -> Recording:
-    """Return the stacks in a text."""
-    return text_stacks.read(source, DIALECT)
 
 
 def parse(line: bytes) -> FrameLine | None:
@@ -66,3 +53,5 @@ def _goes_on(before: list[FrameLine], line: FrameLine) -> bool:
 
 
 DIALECT = Dialect("valgrind", parse, _joins, goes_on=_goes_on, in_call=True)
+recognizes = DIALECT.recognizes
+read = DIALECT.read
