@@ -66,5 +66,5 @@ class Placed:
 
     def __iter__(self) -> Iterator[Sample]:
         for sample in self._samples:
-            self.unplaced_count += all(frame.module is None for frame in sample.frames)
+            self.unplaced_count += not sample.is_placed
             yield sample

@@ -44,6 +44,7 @@ PROBLEMS = {
 }
 MAX_DEPTH = 1 << 15
 _OFFSET = (1 << STRING_KIND) - 1
+_GCC = b"GNU "  # begins DW_AT_producer
 _HEADER_BYTES = 1 << 14  # of .debug_info, that are read for the headers in them
 _WINDOW_BYTES = 4 << 20  # of .debug_info, that are in memory at a time; a larger unit is so as a whole
 _WINDOW_UNITS = 1 << 14  # or DIEs
@@ -307,6 +308,10 @@ class DebugInfo:
         if not IN_INFO <= kind <= IN_SPLIT_STR:
             return b""
         return string_at((self.info, self.str_, self.line_str, self.sup_str, self.split_str)[kind - 1], start) or b""
+
+    def is_of_gcc(self, unit: int) -> bool:
+        """Return whether gcc made a unit, given by its row in `units`."""
+        return self.string(int(self.units[unit, col.PRODUCER])).startswith(_GCC)
 
     def strings(self, references: U64) -> list[bytes]:
         """Return the string of each reference, as `string` does."""

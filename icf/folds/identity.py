@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from icf.aliases import is_of_one_unit
 from icf.columns import I64, U64, Mask
-from icf.dwarf.columns import COMP_DIR, LANGUAGE, NAME, OFFSET, PRODUCER
+from icf.dwarf.columns import COMP_DIR, LANGUAGE, NAME, OFFSET
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import resolve
 from icf.dwarf.method_classes import MethodClasses
@@ -25,7 +25,6 @@ from icf.folds.member import NOWHERE
 from icf.sets import distinct
 from icf.string_kinds import IN_STR, STRING_KIND
 
-_GCC = "GNU "  # begins DW_AT_producer
 _MANY = 8  # the fewest that stay at hand are one for so many that do
 
 
@@ -148,7 +147,7 @@ class Identities:
         if self.of([die])[0].decl_line:
             return True
         unit = bisect_right(self._unit_starts, die) - 1
-        return self._text(int(self.debug.units[unit, PRODUCER])).startswith(_GCC)
+        return self.debug.is_of_gcc(unit)
 
     def files_of_units(self) -> list[str]:
         """Return the file name of each unit, spelled as in STT_FILE symbols."""

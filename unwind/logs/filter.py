@@ -207,7 +207,7 @@ class LogFilter:
         """Return the lines of a stack, with right names if it can be resolved."""
         frames = stack.frames()
         sample = self._samples.sample(stack, frames)
-        self.unplaced_count += all(frame.module is None for frame in sample.frames)
+        self.unplaced_count += not sample.is_placed
         try:
             (resolved,) = self._resolver.resolve([sample])
         except IcfError as error:

@@ -22,15 +22,12 @@ from typing import Self
 import numpy as np
 
 from icf.columns import I64, U64
-from icf.dwarf.columns import PRODUCER
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.line import LineProgram
 from icf.dwarf.line_choice import choose_sequence
 from icf.dwarf.line_order import sequences_in_order
 from icf.dwarf.units import DebugInfo
-
-_GCC = b"GNU "  # begins DW_AT_producer: its functions and sequences have no common order
 
 
 def stated(program: LineProgram, scan: InlineScan, function: I64, start: U64) -> I64:
@@ -89,7 +86,7 @@ class Chooser:
         edges = np.searchsorted(functions.unit, [unit, unit + 1])
         first, last = np.searchsorted(ranges.owner, edges).tolist()
         owner, low = ranges.owner[first:last], ranges.low[first:last]
-        if self._debug.string(int(self._debug.units[unit, PRODUCER])).startswith(_GCC):
+        if self._debug.is_of_gcc(unit):  # its functions and sequences have no common order
             ordered = np.full(len(low), -1, np.int64)
         else:
             ordered = sequences_in_order(program, functions.address_idx[owner], low, ranges.high[first:last])
