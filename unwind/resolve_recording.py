@@ -14,7 +14,7 @@ from unwind.progress import Progress
 from unwind.readers.formats import IN_TEXT
 from unwind.readers.source import Source
 from unwind.samples.recording import Recording, Sample
-from unwind.target.given_places import note_unplaced
+from unwind.target.given_places import is_placed, note_unplaced
 from unwind.target.recorded import RecordedResolver
 from unwind.target.recorded_objects import RecordedObjects
 from unwind.target.search import SearchPaths
@@ -66,5 +66,5 @@ class Placed:
 
     def __iter__(self) -> Iterator[Sample]:
         for sample in self._samples:
-            self.unplaced_count += not sample.is_placed
+            self.unplaced_count += not is_placed(sample)
             yield sample

@@ -29,6 +29,7 @@ from unwind.readers import sanitizer
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.module_places import ModulePlaces
 from unwind.readers.text_stacks import Samples, TextStack
+from unwind.target.given_places import is_placed
 from unwind.writers.named import Namer
 
 _KEPT_LINES = 1 << 14
@@ -207,7 +208,7 @@ class LogFilter:
         """Return the lines of a stack, with right names if it can be resolved."""
         frames = stack.frames()
         sample = self._samples.sample(stack, frames)
-        self.unplaced_count += not sample.is_placed
+        self.unplaced_count += not is_placed(sample)
         try:
             (resolved,) = self._resolver.resolve([sample])
         except IcfError as error:

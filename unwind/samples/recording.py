@@ -122,11 +122,6 @@ class Sample(NamedTuple):
     vptrs: tuple[tuple[int, int], ...] = ()  # (frame index, run-time vtable pointer that the frame's `this` held)
     origin: object = None  # the reader's own record of it, for a writer of the same format
 
-    @property
-    def is_placed(self) -> bool:
-        """Return whether any frame is in a module."""
-        return any(frame.module is not None for frame in self.frames)
-
 
 class Value(NamedTuple):
     """What a weight counts: `samples`, `count`; `cpu`, `nanoseconds`; `inuse_space`, `bytes`."""

@@ -8,7 +8,7 @@ from icf.log import note, warn
 from unwind.process.image_finder import ImageFinder
 from unwind.process.module_list import find_images, read_modules
 from unwind.readers.module_places import ModulePlace
-from unwind.samples.recording import RecordedModule
+from unwind.samples.recording import RecordedModule, Sample
 
 _PIE_BASES = (
     0x555555554000,  # where Linux on x86-64 loads a program without randomization, as gdb starts it
@@ -40,6 +40,11 @@ def places_of_image(path: str, *, with_linked: bool = False) -> list[ModulePlace
         if image.headers.elf_type != ET_EXEC and any(segment.type == PT_INTERP for segment in image.segments):
             biases += _PIE_BASES
     return [ModulePlace(low + bias, high + bias, bias, module) for bias in biases]
+
+
+def is_placed(sample: Sample) -> bool:
+    """Return whether any frame is in a module."""
+    return any(frame.module is not None for frame in sample.frames)
 
 
 def note_unplaced(path: str, count: int) -> None:
