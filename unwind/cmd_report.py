@@ -68,8 +68,8 @@ def run(args: Namespace) -> int:
 
 
 def _collect(args: Namespace, search: SearchPaths) -> Report:
+    from unwind.flow.progress import Progress
     from unwind.process.image_finder import ImageFinder
-    from unwind.progress import Progress
     from unwind.readers.source import Source
     from unwind.report.collect import of_image, of_recording
     from unwind.target.recorded import RecordedResolver

@@ -164,7 +164,7 @@ def run(args: Namespace) -> int:
             hint = "stacks of addresses alone: --out text or json, with -e IMAGE any"
             raise IcfError(f"--out {args.out} needs a recording", hint=hint)
         else:
-            from unwind.resolve_stacks import resolve_stacks
+            from unwind.flow.resolve_stacks import resolve_stacks
 
             with open_output(args) as out:
                 is_any_known = resolve_stacks(args, source, out)
@@ -193,7 +193,7 @@ def _resolve_log(args: Namespace, source: Source) -> bool:
     for option in _NOT_LOG:
         if getattr(args, option) not in (None, False):
             raise IcfError(f"--{option.replace('_', '-')} is not for logs, of which the lines keep their form")
-    from unwind.resolve_log import resolve_log
+    from unwind.flow.resolve_log import resolve_log
 
     with open_output(args) as out:
         return resolve_log(args, source, out)
@@ -241,7 +241,7 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
         raise IcfError(f"{out_format} is not for a terminal", hint="-o FILE, or --out text")
     if out_format == STACKS:
         need_pyarrow()
-        from unwind.write_stacks import write_stacks
+        from unwind.flow.write_stacks import write_stacks
 
         with open_output(args) as out:
             write_stacks(recording, source.images, losses_of(args, recording.losses), args.cache_dir, out)
@@ -249,10 +249,10 @@ def _resolve_recording(args: Namespace, source: Source, name: str) -> bool:
         return True
     if name == out_format == "parquet":
         from unwind.arrow.files import ParquetStacks
-        from unwind.resolve_columns import resolve_columns
+        from unwind.flow.resolve_columns import resolve_columns
 
         assert isinstance(recording.samples, ParquetStacks)
         return resolve_columns(args, recording.samples, source)
-    from unwind.resolve_recording import resolve_recording
+    from unwind.flow.resolve_recording import resolve_recording
 
     return resolve_recording(args, recording, source, out_format)

@@ -121,7 +121,7 @@ def run(args: Namespace) -> int:
         return 0
     files = trace_files(args.trace)
     if args.action == "profile":
-        from unwind.trace_profile import check_options, profile
+        from unwind.flow.trace_profile import check_options, profile
 
         check_options(args)
         if not profile(args, files):
@@ -188,8 +188,8 @@ def _names(args: Namespace, opened: ExitStack) -> Callable[[int], str] | None:
 
     if args.exe is None and args.modules is None and find_modules(args.trace) is None:
         return None
+    from unwind.flow.trace_names import InstructionNames
     from unwind.trace.recording import process_of
-    from unwind.trace_names import InstructionNames
 
     return InstructionNames(args, process_of(args.trace, args.exe, args.modules), opened).name
 

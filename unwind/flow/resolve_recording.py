@@ -8,9 +8,10 @@ from contextlib import ExitStack
 
 from icf.errors import IcfError
 from icf.log import note
+from unwind.flow.progress import Progress
+from unwind.flow.write_samples import write_samples
 from unwind.options import losses_of
 from unwind.output import open_output
-from unwind.progress import Progress
 from unwind.readers.formats import IN_TEXT
 from unwind.readers.source import Source
 from unwind.samples.recording import Recording, Sample
@@ -18,7 +19,6 @@ from unwind.target.given_places import is_placed, note_unplaced
 from unwind.target.recorded import RecordedResolver
 from unwind.target.recorded_objects import RecordedObjects
 from unwind.target.search import SearchPaths
-from unwind.write_samples import write_samples
 from unwind.writers.explained import ExplainedWriter
 from unwind.writers.formats import open_writer
 from unwind.writers.json_lines import JsonWriter

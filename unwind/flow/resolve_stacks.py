@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from icf.errors import IcfError
 from icf.model import Verdict
+from unwind.flow.progress import Progress
 from unwind.options import losses_of
-from unwind.progress import Progress
 from unwind.readers.pcs import read_pcs
 from unwind.readers.source import Source
 from unwind.resolve.answer import Facts

@@ -8,9 +8,9 @@ from unwind.arrow.answers import SCHEMA
 from unwind.arrow.files import ParquetStacks
 from unwind.arrow.sink import ParquetPieces
 from unwind.batch.resolver import BatchResolver
+from unwind.flow.progress import Progress
 from unwind.options import losses_of
 from unwind.output import open_output
-from unwind.progress import Progress
 from unwind.readers.source import Source
 from unwind.target.search import SearchPaths
 

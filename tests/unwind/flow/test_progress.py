@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from icf.printable import say
-from unwind import progress
-from unwind.progress import Progress
+from unwind.flow import progress
+from unwind.flow.progress import Progress
 
 
 class Terminal:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from icf.errors import IcfError
 from icf.log import note
+from unwind.flow.write_samples import write_samples
 from unwind.output import open_output
 from unwind.process.image_finder import ImageFinder
 from unwind.report.data import Function, Profile
@@ -16,7 +17,6 @@ from unwind.samples.recording import Recording
 from unwind.target.recorded import RecordedResolver
 from unwind.target.search import SearchPaths
 from unwind.trace.recording import recording_of
-from unwind.write_samples import write_samples
 from unwind.writers.formats import open_writer
 from unwind.writers.named import Ambiguous, Namer
 
