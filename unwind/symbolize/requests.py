@@ -76,7 +76,9 @@ def read_request(line: str, image_is_known: bool) -> Request:
     if not image_is_known:
         image, build_id, behind = _image(rest)
         if not behind:
-            return Request(problem=f"'{line}': no address after the image" if rest else "")
+            return Request(
+                problem=f"'{line}': is not an image and an address: write 'IMAGE ADDRESS', or -e IMAGE" if rest else ""
+            )
         rest = behind
     elif rest.startswith((_FILE, _BUILD_ID)):
         return Request(problem=f"'{line}': the image is that of -e")

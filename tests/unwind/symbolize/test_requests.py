@@ -99,8 +99,11 @@ def test_what_cannot_be_asked_is_said(line: str, problem: str) -> None:
         ("FILE:shop 0x1139", Request(image="shop", address=0x1139)),
         ('FILE:"my shop" 17', Request(image="my shop", address=17)),
         ("BUILDID:4f1a 0x1139", Request(build_id="4f1a", address=0x1139)),
-        ("0x1139", Request(problem="'0x1139': no address after the image")),
-        ("CODE 0x1139", Request(problem="'CODE 0x1139': no address after the image")),
+        ("0x1139", Request(problem="'0x1139': is not an image and an address: write 'IMAGE ADDRESS', or -e IMAGE")),
+        (
+            "CODE 0x1139",
+            Request(problem="'CODE 0x1139': is not an image and an address: write 'IMAGE ADDRESS', or -e IMAGE"),
+        ),
         ("", Request()),
     ],
 )
