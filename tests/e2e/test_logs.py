@@ -166,6 +166,29 @@ def test_reports_of_sanitizers(compiler: str, sanitizer: str, linker: str) -> No
     assert wrong_count > 0 or sanitizer == "undefined"
 
 
+USE_AFTER_FREE = """
+#include <cstdlib>
+__attribute__((noinline)) static void drop(int *p) { free(p); asm(""); }
+int main(int count, char **) { int *p = (int *)malloc(40); p[1] = count; drop(p); return p[1]; }
+"""
+
+
+def test_interceptors_have_the_names_of_what_they_stand_for(tmp_path: Path) -> None:
+    """The runtime's `free` and `cfree` are one body; ASan prints one of the symbols there."""
+    (tmp_path / "ld.lld").symlink_to(tool("ld.lld-19", "ld.lld"))
+    (tmp_path / "use.cpp").write_text(USE_AFTER_FREE)
+    command = [tool("clang++-19"), "-g", "-O1", "-fsanitize=address", f"-B{tmp_path}", "-fuse-ld=lld"]
+    command += ["-Wl,--icf=all", "use.cpp", "-o", "use"]
+    done = subprocess.run(
+        [*icf_command(), "link", "--", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"clang has no runtime of -fsanitize=address: {done.stderr[-200:]}")
+    text = report(tmp_path / "use", 0, "address")
+    found = [line.split()[3] for line in filtered(text).splitlines() if line.startswith("    #0")]
+    assert found == ["main", "free", "malloc"]
+
+
 @pytest.mark.parametrize("linker", ["gold", "lld"])
 def test_backtraces_of_glibc(linker: str) -> None:
     folded, plain = built("gcc", "", linker)

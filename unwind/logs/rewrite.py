@@ -54,7 +54,7 @@ def rewrite(
             shown = shown[:1]
         else:
             shown = tuple(each for each in shown if each.address is not None)
-        stands_for = {_intercepted(symbol) for symbol in answer.linkage_names}
+        stands_for = set(map(_intercepted, _symbols(answer)))
         if shown and len(stands_for) == 1 and "" not in stands_for:
             shown = (*shown[:-1], shown[-1]._replace(name=stands_for.pop()))
         if shown and _is_better(frame, answer, shown, form):
@@ -98,7 +98,7 @@ def _is_better(frame: TextFrame, answer: Answer, shown: tuple[NamedFrame, ...], 
         return not last.name or (form.has_files and bool(shown[-1].line) and not last.line)
     if len(shown) == len(frame.lines) and all(map(_is_same, frame.lines, shown)):
         return False
-    return not last.name or any(_intercepted(each) != last.name for each in answer.linkage_names or (answer.name,))
+    return not last.name or any(_intercepted(each) != last.name for each in _symbols(answer))
 
 
 def _is_same(line: FrameLine, shown: NamedFrame) -> bool:
@@ -110,9 +110,14 @@ def _is_same(line: FrameLine, shown: NamedFrame) -> bool:
     )
 
 
-def _intercepted(symbol: str | None) -> str:
+def _symbols(answer: Answer) -> tuple[str, ...]:
+    """Return the symbol of a function, or those of all that it can be."""
+    return tuple(answer.linkage_names) or (answer.linkage_name or answer.name or "",)
+
+
+def _intercepted(symbol: str) -> str:
     """Return the function that a symbol of a sanitizer's runtime stands in for; several symbols stand in for each."""
-    plain = (symbol or "").lstrip("_")
+    plain = symbol.lstrip("_")
     return plain.removeprefix("interceptor_") if plain.startswith("interceptor_") else ""
 
 
