@@ -27,6 +27,10 @@ _LINKER = re.compile(rf"(?:^|[-.])({_NAMES})(?:-[0-9.]+)?$")  # ld.lld, aarch64-
 _DIRECT = re.compile(r"(?:^|-)(?:ld|ld[.-][a-z]+|lld|gold|mold)(?:-[0-9.]+)?$")
 _DRIVER_ENDS_EARLIER = frozenset({"-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "--version", "-###", "--help"})
 _LINKER_ENDS_EARLIER = frozenset({"--version", "--help"})  # for a linker -S, -E and -M are other options
+_SOURCE = re.compile(
+    r"\.(?:[cCdiIsSmMfF]|ii|mii?|mm|cc|cp|cxx|cpp|CPP|c\+\+|c\+\+m|cppm|for|ftn|FOR|fpp|FPP|FTN|[fF](?:90|95|03|08)|"
+    r"adb|ads|go|sx|cu|hip|ll)"
+)
 _BITCODE_MAGICS = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
 _ARCHIVE_MAGIC = b"!<arch>\n"
 _ARCHIVE_HEAD_SIZE_BYTES = 1 << 20
@@ -73,6 +77,13 @@ class LinkCommand(NamedTuple):
             return True
         return any(_is_bitcode(word) for word in input_words(self.arguments)[0])
 
+    def has_sources(self) -> bool:
+        """Return whether a driver is given something to compile."""
+        if self.direct:
+            return False
+        inputs, _ = input_words(self.arguments)
+        return "-x" in self.arguments or any(_SOURCE.fullmatch(os.path.splitext(word)[1]) for word in inputs)
+
     def with_options(self, options: Iterable[str]) -> list[str]:
         """Return the command with further linker options."""
         if self.direct:
@@ -114,10 +125,16 @@ def output_of(arguments: Sequence[str], options: Sequence[str] = ()) -> str:
 
 
 def chosen_linker(arguments: Sequence[str]) -> Linker:
-    """Return the linker that the words of a driver choose; the last such word counts."""
+    """Return the linker that the words of a driver choose."""
+    name = chosen_name(arguments)
+    return linker_of(name) if name else UNKNOWN
+
+
+def chosen_name(arguments: Sequence[str]) -> str:
+    """Return the name or the path of that linker, "" if they choose none; the last such word counts."""
     choices = [argument.partition("=") for argument in arguments]
     named = [name for option, _, name in choices if option in ("-fuse-ld", "--ld-path")]
-    return linker_of(named[-1]) if named else UNKNOWN
+    return named[-1] if named else ""
 
 
 def linker_of(path: str) -> Linker:

@@ -38,8 +38,7 @@ def passes_words_on(command: LinkCommand) -> bool:
     """Return whether the command passes its words to a linker, and leaves the output alone."""
     if command.direct:
         return True
-    words = command.command
-    name = words[1] if os.path.basename(words[0]) in _LAUNCHERS and len(words) > 1 else words[0]
+    name = command.command[place_of_driver(command)]
     path: str | None = name
     if not os.path.dirname(name):
         from shutil import which  # which takes 3 ms to import, and build systems name compilers by their paths
@@ -53,6 +52,25 @@ def passes_words_on(command: LinkCommand) -> bool:
             return False
         name = ending["driver"].replace('"', "").replace("'", "")
     return bool(_DRIVER.search(os.path.basename(name)))
+
+
+def place_of_driver(command: LinkCommand) -> int:
+    """Return which word of a command names the driver: the second after a launcher (`ccache g++ ...`)."""
+    words = command.command
+    return int(os.path.basename(words[0]) in _LAUNCHERS and len(words) > 1)
+
+
+def program_of(command: LinkCommand, name: str) -> str:
+    """Return the path of a program that the driver would run; "" if it does not say one."""
+    import subprocess
+
+    try:
+        asked = [*command.command, f"-print-prog-name={name}"]
+        said = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    path = os.fsdecode(said).strip()
+    return os.path.abspath(path) if os.path.dirname(path) and os.access(path, os.X_OK) else ""
 
 
 def ask_driver(command: LinkCommand) -> LinkCommand:

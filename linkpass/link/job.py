@@ -5,6 +5,7 @@
     --print-icf-sections --trace           classes and objects are known; the user does not see the lines of either
     no -s (`linkpass.link.stripping`)      there are symbols for the pass; the program is stripped after the link
     see `linkpass.link.lto_objects`        objects that are made during the link (LTO) are kept until the pass is done
+    see `linkpass.link.driver_objects`     objects that the compiler makes before it, and deletes, are kept, too
     --color-diagnostics and the like       diagnostics have their usual colours, though they go through a pipe
 
 While the linker works, the objects that it names are read, and its report (`linkpass.link.printed`). A file that this
@@ -32,6 +33,8 @@ from linkpass.link.start import start_link
 from linkpass.link.stripping import leaves_out_symbols, strip, with_symbols
 
 if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
     from linkpass.link.distinct import Distinct
     from linkpass.link.lto_objects import LtoObjects
     from linkpass.link.repeat import Done, Repeat
@@ -107,16 +110,20 @@ def _link_and_pass(
             from linkpass.link.lto_objects import LtoObjects, keeps_objects
 
             if not keeps_objects(command):
-                from tempfile import TemporaryDirectory
-
-                made = folders.enter_context(TemporaryDirectory(prefix="icf-link-"))
+                made = folders.enter_context(_temporary_folder())
             written = command.output if hidden is None or not hidden.path else hidden.path
             lto = LtoObjects(command, made, written)
+        kept = None
+        if passes_words_on(command) and command.has_sources():
+            from linkpass.link.driver_objects import keep_driver_objects
+
+            kept = keep_driver_objects(command, folders.enter_context(_temporary_folder()))
         before = Identity.of(command.output)
         link = start_link(
             command,
             hidden,
             made,
+            kept,
             keep_relocations=wishes.keep_relocations,
             is_shown=distinct is None or distinct.link_count == 1,
         )
@@ -239,6 +246,12 @@ def _done(summary: Summary, shown: Callable[[str], str]) -> Done:
 
     notes = merging_note(summary.image, summary.merging_compilers)
     return Done(tuple(map(shown, summary_lines(summary))), tuple(map(shown, notes)), summary.is_self_contained)
+
+
+def _temporary_folder() -> TemporaryDirectory[str]:
+    from tempfile import TemporaryDirectory
+
+    return TemporaryDirectory(prefix="icf-link-")
 
 
 def _run(command: LinkCommand) -> int:

@@ -18,11 +18,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 from typing import TYPE_CHECKING
 
 from icf.errors import IcfError
 from linkpass.link.command import LinkCommand
+from linkpass.link.driver import program_of
 from linkpass.link.output import Identity
 from linkpass.link.thin_cache import CacheWatch
 
@@ -64,7 +64,7 @@ def with_kept_objects(command: LinkCommand, added: list[str], folder: str) -> li
         return words
     if command.is_clang:
         return [*words, f"-Wl,-plugin-opt=obj-path={first}"]
-    wrapper = _true_wrapper(command)
+    wrapper = program_of(command, _WRAPPER)
     if not wrapper:
         return words
     tools = os.path.join(folder, "bin")
@@ -121,14 +121,3 @@ def _numbered(first: str) -> Iterator[tuple[str, Identity | None]]:
     for each in sorted(found, key=lambda each: (len(each), each)):
         path = os.path.join(folder, each)
         yield path, Identity.of(path)
-
-
-def _true_wrapper(command: LinkCommand) -> str:
-    """Return the `lto-wrapper` that the command would run; "" if there is none."""
-    try:
-        asked = [*command.command, f"-print-prog-name={_WRAPPER}"]
-        said = subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    wrapper = os.fsdecode(said).strip()
-    return wrapper if os.path.isabs(wrapper) and os.access(wrapper, os.X_OK) else ""

@@ -46,7 +46,8 @@ class RunningLink:
     """A link that was started; `lines` yields what it prints for the pass while it runs, `wait` waits for its end.
 
     `show_report`, `show_inputs`: the user has asked for these lines, too. `corrected` turns what is printed into what
-    the user's own command would print.
+    the user's own command would print. `second_name` returns where an input stays that is deleted after the link, ""
+    if it is not deleted.
     """
 
     def __init__(
@@ -56,13 +57,14 @@ class RunningLink:
         *,
         show_report: bool,
         show_inputs: bool,
+        second_name: Callable[[str], str],
         corrected: Callable[[bytes], bytes],
     ) -> None:
         self.report: list[bytes] = []  # lines about folded sections
         self.files: dict[str, memoryview] = {}  # inputs by path, as long as they could be mapped
         self.names: list[str] = []  # of the inputs, complete when the link has ended
         self.was_interrupted = False  # by a signal that was passed on
-        self._corrected = corrected
+        self._corrected, self._second_name = corrected, second_name
         self._show_report, self._show_inputs = show_report, show_inputs
         self._lines: SimpleQueue[str | bytes | None] = SimpleQueue()
         self.start_ns = time.time_ns()
@@ -167,11 +169,13 @@ class RunningLink:
         """Map a file; return whether the path is a file."""
         if path in self.files:
             return True
-        if not os.path.isfile(path):
-            return False
-        with contextlib.suppress(IcfError):  # unreadable, or already deleted
-            self.files[path] = map_file(path)
-        return True
+        is_file = False
+        for name in (path, self._second_name(path)):  # it has the second one before the first is deleted
+            if path not in self.files and os.path.isfile(name):
+                is_file = True
+                with contextlib.suppress(IcfError):  # unreadable, or already deleted
+                    self.files[path] = map_file(name)
+        return is_file
 
 
 def _pipe() -> tuple[int, int]:

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from linkpass.link.command import LinkCommand
 from linkpass.link.output import HiddenOutput
 from linkpass.link.run import RunningLink
 
+if TYPE_CHECKING:
+    from linkpass.link.driver_objects import DriverObjects
+
 _REPORT, _TRACE, _RELOCATIONS = "--print-icf-sections", "--trace", "--emit-relocs"
 
 
 def start_link(
-    command: LinkCommand, hidden: HiddenOutput | None, made: str, *, keep_relocations: bool, is_shown: bool
+    command: LinkCommand,
+    hidden: HiddenOutput | None,
+    made: str,
+    kept: DriverObjects | None,
+    *,
+    keep_relocations: bool,
+    is_shown: bool,
 ) -> RunningLink:
     """Start the link with the options that the pass needs; `made` is the directory for objects that the link makes.
 
-    `is_shown`: what the linker prints goes through.
+    `kept`: where those stay that the driver makes. `is_shown`: what the linker prints goes through.
     """
+    if kept is not None:
+        command = kept.command
     added = [] if command.has(_REPORT) else [_REPORT]
     added += [] if command.has(_TRACE, "-t") else [_TRACE]
     keeps_relocations = keep_relocations and not command.has(_RELOCATIONS, "-q")
@@ -34,15 +46,20 @@ def start_link(
         words = command.with_options(added)
     return RunningLink(
         words + _driver_colours(command),
-        _environment(command),
+        _environment(command) | (kept.environment if kept is not None else {}),
         show_report=show_report,
         show_inputs=show_inputs,
+        second_name=_nowhere if kept is None else kept.second_name,
         corrected=_nothing if not is_shown else bytes if hidden is None else hidden.shown_bytes,
     )
 
 
 def _nothing(_: bytes) -> bytes:
     return b""
+
+
+def _nowhere(_: str) -> str:
+    return ""
 
 
 def _environment(command: LinkCommand) -> dict[str, str]:

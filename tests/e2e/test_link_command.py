@@ -64,6 +64,34 @@ def test_compiled_and_linked_in_one_command(link: Link, tmp_path: Path) -> None:
     assert classes(tmp_path / "prog") == CLASSES
 
 
+LATE = """
+import sys, time
+from icf.cli import main
+from linkpass.link.run import RunningLink
+read = RunningLink._read
+RunningLink._read = lambda link, streams: (time.sleep(1), read(link, streams))
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("chosen", ["-fuse-ld=lld", "-fuse-ld=gold", "-fuse-ld=mold", "--ld-path={}/ld.lld"])
+@pytest.mark.parametrize("driver", ["clang++", "g++"])
+def test_the_compilers_objects_stay_until_they_are_read(
+    compiled: Path, tmp_path: Path, driver: str, chosen: str
+) -> None:
+    """On a busy machine the compiler has deleted its objects when this process comes to them."""
+    if driver == "g++" and chosen.startswith("--ld-path"):
+        pytest.skip("g++ has no --ld-path")
+    output = str(tmp_path / "prog")
+    words = ["-O2", "-g", "-ffunction-sections", "fruit.cpp", "basket.cpp", "-B.", chosen.format(compiled)]
+    command = [sys.executable, "-c", LATE, "link", "--summary", "--", tool(driver), *words, "-Wl,--icf=all"]
+    command += ["-fno-ipa-icf"] if driver == "g++" else []
+    done = subprocess.run([*command, "-o", output], cwd=compiled, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert " object" in done.stderr
+    assert [{name.partition(".")[0] for name in names} for names in classes(Path(output))] == CLASSES
+
+
 @pytest.mark.parametrize("flag", ["-flto=thin", "-flto"])
 def test_code_that_is_made_during_the_link(link: Link, tmp_path: Path, flag: str) -> None:
     done = link("-O2", "-g", "-ffunction-sections", flag, "-c", "fruit.cpp", "basket.cpp")
