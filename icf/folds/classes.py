@@ -33,6 +33,7 @@ from icf.folds.groups import Group, group_dies
 from icf.folds.identity import Identities
 from icf.folds.member import FoldMember
 from icf.folds.members import match
+from icf.folds.misnamed import find_misnamed
 from icf.folds.named import Named, ReportedFunction
 from icf.folds.original import lost_addresses
 from icf.folds.plain import Plain, find_alone, find_plain
@@ -181,10 +182,12 @@ class FoldFinder:
         several_symbols = union(repeated(self.bodies.symbol_value), self.reported.vaddrs)
         if self.identities is None or self.functions is None:
             return several_symbols
-        at = is_in(self.bodies.dwarf_low, union(several_symbols, repeated(self.bodies.dwarf_low)))
-        rows = self.bodies.dwarf_rows[at]
         if self._tombstoned is not None and self._tombstoned.has_any:
             self.identities.columns(distinct(self.functions.die))  # all are asked for later
+        misnamed = find_misnamed(self.image, self.bodies, self.functions, self.identities)
+        several_symbols = union(several_symbols, misnamed)
+        at = is_in(self.bodies.dwarf_low, union(several_symbols, repeated(self.bodies.dwarf_low)))
+        rows = self.bodies.dwarf_rows[at]
         known = self.identities.columns(distinct(self.functions.die[rows]))
         has_linkage = (known.linkage_name != 0) & (known.name_hash != 0)
         # One external function, described by several units, is not folded: most shared addresses of gold's

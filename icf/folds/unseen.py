@@ -18,7 +18,8 @@ An object without debug information is seen by
                                   .init_array names a body more often than units describe it
     no local symbols at all       the link left them out (-x): any code without a body may be of such an object
 
-Where all objects have debug information, this finds nothing and costs nothing. It does not see an object without an
+An object of which only line tables were asked for counts as one without debug information (`icf.dwarf.lines_only`).
+Where all objects have all of it, this finds nothing and costs nothing. It does not see an object without an
 STT_FILE symbol among others that have one (assembly without .file) when all of its code is folded.
 """
 
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,7 @@ from icf.code.branches import find_branches
 from icf.code.pointers import CALLED_BY_LOADER, find_pointers
 from icf.columns import I64, U64, Mask
 from icf.dwarf.dies import defined_subprograms, resolve
+from icf.dwarf.lines_only import has_lines_only
 from icf.dwarf.scan import Scan
 from icf.dwarf.units import DebugInfo
 from icf.dwarf.variables import find_defined
@@ -78,8 +81,9 @@ def find_unseen(image: Image, finder: FoldFinder, vtables: Vtables) -> frozenset
     identities = finder.identities
     if identities is None or not len(bodies.dwarf_low):
         return frozenset()
-    files = _undescribed_files(image, identities)
-    known = _described_code(image, finder, files.bare | files.silent)
+    is_partial = has_lines_only(identities.debug)
+    files = _undescribed_files(image, identities, is_partial)
+    known = _described_code(image, finder, files.bare | files.silent, is_partial)
     has_bare = bool(files.bare) or image.symbols.lacks_locals or not known.all()
     if not has_bare and not files.silent:
         return frozenset()
@@ -114,10 +118,10 @@ class _Files(NamedTuple):
     silent: set[str]
 
 
-def _undescribed_files(image: Image, identities: Identities) -> _Files:
+def _undescribed_files(image: Image, identities: Identities, is_partial: Mask) -> _Files:
     symbols = image.symbols
     rows = np.flatnonzero(symbols.type == STT_FILE)
-    described = Counter(identities.files_of_units())
+    described = Counter(compress(identities.files_of_units(), ~is_partial))
     present = Counter(source_name(name) for name in symbols.names(rows.tolist()) if name not in _RUNTIME_FILES)
     missing = {file for file, count in present.items() if file and count > described[file]}
     with_locals = symbols.names(rows[is_in(rows, symbols.file_rows[_locals(image)])].tolist())
@@ -131,10 +135,10 @@ def _locals(image: Image) -> I64:
     return np.flatnonzero((symbols.bind == STB_LOCAL) & (symbols.type != STT_FILE) & symbols.is_defined)
 
 
-def _described_code(image: Image, finder: FoldFinder, bare_files: set[str]) -> Mask:
+def _described_code(image: Image, finder: FoldFinder, bare_files: set[str], is_partial: Mask) -> Mask:
     """Return which bodies are of objects with debug information, or C runtime."""
     bodies, symbols = finder.bodies, image.symbols
-    known = is_in(bodies.start, bodies.dwarf_low)
+    known = is_in(bodies.start, bodies.dwarf_low[_are_of(finder, ~is_partial)])
     external: dict[str, list[int]] = {}  # bodies by a name that any object may have
     rows = np.flatnonzero(~known)
     first, last = (np.searchsorted(bodies.symbol_value, bodies.start[rows], side=side) for side in ("left", "right"))
@@ -150,9 +154,18 @@ def _described_code(image: Image, finder: FoldFinder, bare_files: set[str]) -> M
         elif file in bare_files:
             known[row] = False
     if external:
-        for name in external.keys() - _defined(finder, external):
+        for name in external.keys() - _defined(finder, external, is_partial):
             known[external[name]] = False
     return known
+
+
+def _are_of(finder: FoldFinder, units: Mask) -> Mask:
+    """Return which of the functions at bodies, as debug information has them, are of some units."""
+    if units.all():
+        return np.ones(len(finder.bodies.dwarf_rows), np.bool_)
+    assert finder.functions is not None and finder.identities is not None
+    found: Mask = units[finder.identities.debug.unit_of(finder.functions.die[finder.bodies.dwarf_rows])]
+    return found
 
 
 def _likely_first(finder: FoldFinder, debug: DebugInfo, rows: Sequence[int]) -> list[int]:
@@ -165,9 +178,9 @@ def _likely_first(finder: FoldFinder, debug: DebugInfo, rows: Sequence[int]) -> 
     return list(dict.fromkeys([*(unit for unit in units if 0 <= unit < count), *range(count)]))
 
 
-def _defined(finder: FoldFinder, rows_of: Mapping[str, Sequence[int]]) -> set[str]:
+def _defined(finder: FoldFinder, rows_of: Mapping[str, Sequence[int]], is_partial: Mask) -> set[str]:
     """Return those of the names, of some bodies, under which debug information defines a function, with or without
-    code.
+    code. Units that describe only some of their functions do not count.
     """
     identities = finder.identities
     assert identities is not None
@@ -176,6 +189,8 @@ def _defined(finder: FoldFinder, rows_of: Mapping[str, Sequence[int]]) -> set[st
     for unit in _likely_first(finder, debug, [row for rows in rows_of.values() for row in rows]):
         if len(found) == len(wanted):
             break
+        if is_partial[unit]:
+            continue
         identity = resolve(debug, defined_subprograms(debug, unit).offset)
         hashes = identities.hashes(np.concatenate([identity.linkage_name, identity.name]))
         found.update(wanted[value] for value in set(hashes.tolist()) & wanted.keys())

@@ -13,6 +13,7 @@ from tests.e2e.workshop import AARCH64, GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, To
 from tests.support.call_tables import compiler_table, install
 from tests.support.toolchain import run, tool
 
+CLANG_GOLD = Toolchain("clang", "gold")
 GCC_LLD, GCC_LLD_ALONE = Toolchain("gcc", "lld", LLD.link_flags), Toolchain("gcc", "lld")
 INTERPRETER = """
     extern int total;
@@ -237,6 +238,29 @@ def test_a_static_function_without_debug_information_leaves_no_trace(workshop: W
     program.add_tables()
     verdicts = {frames[1]["verdict"] for frames in program.resolve()}
     assert verdicts == {"ambiguous"}  # with the one candidate that is known
+
+
+@pytest.mark.parametrize("toolchain", [CLANG_GOLD, GOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("level", ["-g0", "-g1"])
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_unit_may_describe_only_some_of_its_functions(workshop: Workshop, level: str, is_kept: bool) -> None:
+    """At -g1 clang describes `enter_hidden`, as `more` is inlined there, and not `hidden`."""
+    source = """
+        extern int total;
+        static void more() { ++total; }
+        static NOINLINE void NAME(int n) { SAMPLE(); total += n; }
+        void enter_NAME(int n) { NAME(n); more(); total += sizeof("NAME"); }
+    """
+    (bare,) = workshop.compile({"bare.cpp": source.replace("NAME", "hidden")}, level)
+    main = "int total; void enter_seen(int), enter_hidden(int); int main() { enter_seen(1); ++total; enter_hidden(2); }"
+    seen, *others = workshop.compile({"seen.cpp": source.replace("NAME", "seen"), "main.cpp": main})
+    objects = [*((bare, seen) if is_kept else (seen, bare)), *others, workshop.sampler()]
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    assert len(program.merged()) == 2
+    program.add_tables()
+    program.check_names()
 
 
 TOTAL = "extern int total; int total;"
