@@ -68,9 +68,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     images.add_argument(
         "--modules",
         metavar="FILE",
-        help="the images of the process and where they were loaded: the text of /proc/PID/maps, or a JSON list of"
-        " objects with path, build_id and load_address (or bias, or start, end and offset of a mapping); addresses in"
-        " stacks are run-time ones",
+        help="the images of the process and where they were loaded: the text of /proc/PID/maps or of lldb's `image"
+        " list`, or a JSON list of objects with path, build_id and load_address (or bias, or start, end and offset of"
+        " a mapping); addresses in stacks are run-time ones",
     )
     images.add_argument(
         "--pid", metavar="PID", type=int, help="a running process; addresses in stacks are run-time ones"

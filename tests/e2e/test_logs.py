@@ -230,6 +230,37 @@ def test_stacks_of_gdb() -> None:
     assert wrong_count == 2
 
 
+@pytest.mark.parametrize("has_list", [True, False])
+def test_stacks_of_lldb(has_list: bool) -> None:
+    """With the list of images in the session, which stands after the stacks, and with the image alone."""
+    folded, plain = built("clang", "", "lld")
+    lldb = tool("lldb-19", "lldb")
+
+    def bt(program: Path, which: int) -> str:
+        commands = ["breakpoint set -n show", f"run {which}", "bt", "image list"]
+        command = [lldb, "-x", "-b", *[word for each in commands for word in ("-o", each)], str(program)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False).stdout
+
+    def frames(text: str) -> list[Frame]:
+        found = re.findall(r"frame #(\d+): 0x\w+ \w+`(.*?) at (shop\.cpp:\d+)", text)
+        return [(number, name.partition("(")[0].partition(" [inlined]")[0], line) for number, name, line in found]
+
+    wrong_count = 0
+    for which in range(3):
+        truth = frames(bt(plain, which))
+        if len(truth) < 5:
+            pytest.skip("lldb cannot run the program here")
+        text = bt(folded, which)
+        wrong_count += frames(text) != truth
+        session = folded.with_name("session")
+        session.write_text(text)
+        where = ["--modules", str(session)] if has_list else ["-e", str(folded)]
+        command = [*icf_command(), "resolve", "--format", "log", *where, str(session)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+        assert frames(done.stdout) == truth
+    assert wrong_count == 2
+
+
 THREADS = """
 #include <thread>
 struct Order {}; struct Payment {}; struct User {};

@@ -11,13 +11,32 @@ from icf.errors import IcfError
 from tests.fuzz.limits import many, peak_memory, reset_peak_memory
 from tests.support.mutations import mutated_text
 from tests.support.recordings import read, recognizes
-from unwind.readers import backtrace, eu_stack, gdb, glog, llvm, rust, sanitizer, strace, systemd, tombstone, valgrind
+from unwind.readers import (
+    backtrace,
+    eu_stack,
+    gdb,
+    glog,
+    lldb,
+    llvm,
+    rust,
+    sanitizer,
+    strace,
+    systemd,
+    tombstone,
+    valgrind,
+)
 
 TEXTS = {
     "sanitizer": b"""==1==ERROR: AddressSanitizer: SEGV
     #0 0x55b480fdd984 in List<User>::last() /src/shop.cpp:7:49
     #1 0x55b480f06a60 in _start (/bin/shop+0x62a60) (BuildId: b13b462b)
     #2 f() <null> (shop+0x117c0e)
+""",
+    "lldb": b"""[  0] F23CFCE4-A613-6B83-5D30-A5DD07C4FDCD-1133A5C5 0x0000000000200000 /bin/shop
+  * frame #0: 0x0000000000201ba5 shop`List<Order>::grow(this=0x0000000000203ef8, s="a") at list.h:4:91
+    frame #1: 0x0000000000201a7c shop`post(p=<unavailable>) at shop.cpp:8:67 [opt] [artificial]
+    frame #2: 0x0000000000201b0f shop`int call<int>(int, int) [inlined] (anonymous namespace)::inner(n=1) at a.cpp:10
+    frame #3: 0x0000000000201aa9 shop`int call<int>(int, int) + 33
 """,
     "llvm": b""" #0 0x000055b480fdd984 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) /src/Signals.inc:727:11
  #1 0x000055b480f06a60 main (/bin/shop+0x62a60)
@@ -81,6 +100,8 @@ PIECES = (
     b"[0x",
     b" pc ",
     b": 0x1 - ",
+    b" [inlined] ",
+    b"frame #1: ",
 )
 MUTATION_COUNT, TIME_LIMIT_S, MEMORY_LIMIT_BYTES = many(10_000), 60, 100 << 20
 
@@ -122,12 +143,26 @@ def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
         b"==1==    by 0x12: ",
         b"    @ 0x12 ",
         b"#01 pc 0000000000089908 ",
+        b"frame #1: 0x0000000000001136 a`f",
         b"/a",
         b"",
     ):
         for end in (b"\n", b" (a+0x1)\n", b")[0x1136]\n", b") at a.c:1\n", b" (f+1)\n", b"+0x1) [0x12]\n"):
             line = start + piece * ((1 << 18) // len(piece)) + end
             begin = time.thread_time()
-            for reader in (sanitizer, systemd, eu_stack, valgrind, glog, strace, llvm, gdb, backtrace, tombstone, rust):
+            for reader in (
+                lldb,
+                sanitizer,
+                systemd,
+                eu_stack,
+                valgrind,
+                glog,
+                strace,
+                llvm,
+                gdb,
+                backtrace,
+                tombstone,
+                rust,
+            ):
                 reader.parse(line)
             assert time.thread_time() - begin < 1, (start, end)

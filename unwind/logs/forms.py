@@ -12,13 +12,14 @@
     valgrind     ==4711==    by 0x10C8C5: List<User>::sum() (shop.cpp:9)
     glog             @         0x5581d8c5  List<User>::sum()
     gdb          #1  0x000000005581d8c5 in List<User>::sum (this=0x7ffd) at /src/shop.cpp:9
+    lldb         frame #1: 0x000000005581d8c5 shop`List<User>::sum(this=0x00007ffd) at shop.cpp:9:49
     tombstones   #01 pc 00000000001398c5  /usr/bin/shop (List<User>::sum()+27)
     Rust            1:         0x5581d8c5 - shop::sum
                                               at /src/shop.rs:9:49
 
 A frame that can be several functions has their names, and no file and line, but the place in its module. gdb's
-arguments stay as gdb has printed them. Tools that read tombstones and systemd's stacks take the symbol alone: no
-line is added.
+arguments stay as gdb has printed them, lldb's where the frame has one name. Tools that read tombstones and systemd's
+stacks take the symbol alone: no line is added.
 """
 
 from __future__ import annotations
@@ -30,7 +31,20 @@ from typing import NamedTuple
 
 from icf.demangle import qualified_name
 from icf.printable import printable
-from unwind.readers import backtrace, eu_stack, gdb, glog, llvm, rust, sanitizer, strace, systemd, tombstone, valgrind
+from unwind.readers import (
+    backtrace,
+    eu_stack,
+    gdb,
+    glog,
+    lldb,
+    llvm,
+    rust,
+    sanitizer,
+    strace,
+    systemd,
+    tombstone,
+    valgrind,
+)
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.text_stacks import Dialect, TextFrame
 from unwind.samples.recording import RecordedFrame
@@ -139,6 +153,35 @@ def _gdb(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     return lines
 
 
+def _lldb(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    own = [line for line in frame.lines if not lldb.is_artificial(line)]
+    lines = [_lldb_line(line.parts, number + idx) for idx, line in enumerate(frame.lines[: -len(own)])]
+    number += len(lines)
+    first, outer = own[0], known.shown[-1].name
+    is_same_count = len(known.shown) == len(own)
+    module = first.parts[2]
+    if not module and known.recorded.module is not None:
+        module = b" %b`" % encoded(os.path.basename(known.recorded.module.path))
+    for idx, each in enumerate(known.shown):
+        old = own[idx] if is_same_count else first
+        name, rest = encoded(each.name), b""
+        if old.parts[5].startswith(b" + "):
+            rest = old.parts[5]
+        elif each.is_settled and is_same_count and old.parts[5]:
+            before, own_name, _ = each.name.partition(qualified_name(each.name))
+            name, rest = encoded(before + own_name), old.parts[5]  # with the type that a template returns
+        where = b" at " + _where(each._replace(file=os.path.basename(each.file)), has_column=True) if each.line else b""
+        inlined_in = encoded(outer) + lldb.INLINED if idx < len(known.shown) - 1 else b""
+        head = first.parts[0] if not lines else first.parts[0].replace(b"*", b" ")
+        parts = (head, old.parts[1], module or b" `", inlined_in, name, rest, where, first.parts[7], first.parts[8])
+        lines.append(_lldb_line(parts, number + idx))
+    return lines
+
+
+def _lldb_line(parts: tuple[bytes, ...], number: int) -> bytes:
+    return b"%b#%d: %b" % (parts[0], number, b"".join(parts[1:]))
+
+
 def _tombstone(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     before, _, after = frame.lines[0].parts
     return [b"%b (%b+%d)%b" % (before, encoded(known.shown[-1].name), known.offset, after)]
@@ -206,6 +249,7 @@ def _where(frame: NamedFrame, *, has_column: bool) -> bytes:
 
 FORMS = (
     Form(b"#", tombstone.DIALECT, _tombstone, has_files=False),
+    Form(b"frame #", lldb.DIALECT, _lldb),
     Form(b"#", sanitizer.DIALECT, _sanitizer),
     Form(b"#", systemd.DIALECT, _systemd, has_files=False),
     Form(b"#", eu_stack.DIALECT, _eu_stack, has_files=False, line_of_file=eu_stack.LINE),

@@ -14,6 +14,7 @@ _FRAMES = (
     re.compile(rb"\) \[0x[0-9a-f]{1,16}\] "),  # strace -kk: a line follows
     re.compile(rb" @ +0x[0-9a-f]"),
     re.compile(rb": {1,20}0x[0-9a-f]{1,16} - "),
+    re.compile(rb"frame #[0-9]{1,6}: 0x"),
 )
 _REPORTS = (
     re.compile(rb"SUMMARY: "),
@@ -21,6 +22,9 @@ _REPORTS = (
     re.compile(rb"\(pid=[0-9]"),
     re.compile(rb" dumped core"),
     re.compile(rb" with build-id"),
+    re.compile(rb"Process [0-9]{1,10} (?:launched|stopped)"),
+    re.compile(rb"Core file '"),
+    re.compile(rb"\] [0-9A-F]{8}[- ]"),
 )
 MARKS = (*_FRAMES, *_REPORTS)
 

@@ -14,7 +14,8 @@ be a mapping, as perf.data and others have it: the one that holds the code, or a
 
 The program headers then say where the image was loaded. (A mapping's start less its offset is not a load address:
 linkers place code at addresses other than its offset.) Numbers may be strings in hexadecimal (`0x...`). Unknown keys
-are passed over. Instead of the list the file may be the text of /proc/PID/maps as it is.
+are passed over. Instead of the list the file may be the text of /proc/PID/maps as it is, or hold that of lldb's
+`image list` (`unwind.process.lldb_images`).
 
 The list is written where the process ran; the images may be elsewhere now (`unwind.process.image_finder`). Where no
 file is found, the symcache of the build serves as well.
@@ -33,6 +34,7 @@ from icf.errors import IcfError
 from icf.image import AnyImage
 from icf.pe.identity import PeIdentity
 from unwind.process.image_finder import ImageFinder, Sought
+from unwind.process.lldb_images import ListedImage, parse_list
 from unwind.process.load_address import bias_of_listed, biases_of
 from unwind.process.maps import Mapping, parse_maps
 from unwind.process.module_identity import number_of, parse_identity
@@ -86,6 +88,8 @@ def read_modules(path: str, *, with_addresses: bool = True) -> list[LoadedModule
         raise IcfError(f"{path}: {error.strerror}") from error
     if _MAPS.match(text):
         return _of_maps(parse_maps(text, path))
+    if images := parse_list(text):
+        return _of_lldb(images, path)
     try:
         listed = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -117,6 +121,16 @@ def _of_maps(mappings: Sequence[Mapping]) -> list[LoadedModule]:
         for each in of_file.values()
         if any(mapping.is_executable for mapping in each)
     ]
+
+
+def _of_lldb(images: Sequence[ListedImage], path: str) -> list[LoadedModule]:
+    """Return the modules that lldb has listed, in lists of one process."""
+    starts = {each.path: each.start for each in images}
+    for each in images:
+        if each.start != starts[each.path]:
+            places = f"{each.start:#x} and {starts[each.path]:#x}"
+            raise IcfError(f"{path}: lists {each.path} at {places}, as modules of several processes are")
+    return [LoadedModule(each.path, each.build_id, load_address=each.start) for each in images]
 
 
 def _entry(entry: Any, place: str, with_addresses: bool) -> LoadedModule:

@@ -33,6 +33,7 @@ READERS: dict[str, str] = {
     "perf-script": "unwind.readers.perf_script",
     "collapsed": "unwind.readers.collapsed",
     "tombstone": "unwind.readers.tombstone",
+    "lldb": "unwind.readers.lldb",
     "sanitizer": "unwind.readers.sanitizer",
     "systemd": "unwind.readers.systemd",
     "eu-stack": "unwind.readers.eu_stack",
@@ -46,7 +47,8 @@ READERS: dict[str, str] = {
 }
 """Name of each format -> module of its reader."""
 IN_TEXT = frozenset(
-    ["tombstone", "sanitizer", "systemd", "eu-stack", "llvm", "strace", "backtrace", "gdb", "valgrind", "glog", "rust"]
+    ["tombstone", "lldb", "sanitizer", "systemd", "eu-stack", "llvm", "strace", "backtrace", "gdb", "valgrind"]
+    + ["glog", "rust"]
 )
 """Formats of stacks in any text, of which some do not say where modules lay."""
 _ELF_MAGIC, _MINIDUMP_MAGIC = b"\x7fELF", b"MDMP"

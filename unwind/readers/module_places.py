@@ -12,7 +12,10 @@ another process, or a stack after the end of a report (`SUMMARY:`) without a ban
 
 Where no line has both, the names of functions may say where the program lay that the user has named (`Named`).
 
-systemd-coredump has written build ids before its stacks: `Found module shop with build-id: 5d0c83a1`.
+systemd-coredump has written build ids before its stacks: `Found module shop with build-id: 5d0c83a1`. lldb lists build
+ids and places for `image list` (`unwind.process.lldb_images`).
+
+A line that has a file's name beside its address (`shop`main`) is not placed in a file of another name.
 """
 
 from __future__ import annotations
@@ -24,10 +27,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from unwind.process.lldb_images import parse_listed
 from unwind.readers.frame_line import FrameLine
-from unwind.samples.recording import RecordedModule
+from unwind.samples.recording import Base, RecordedModule
 
-_BANNER = re.compile(rb"==([0-9]{1,10})==|\(pid=([0-9]{1,10})\)|Process ([0-9]{1,10}) \(.{1,64}\) of user ")
+_BANNER = re.compile(
+    rb"==([0-9]{1,10})==|\(pid=([0-9]{1,10})\)|Process ([0-9]{1,10}) (?:\(.{1,64}\) of user |launched: |stopped\s)"
+)
+_CORE = re.compile(rb"Core file '.{1,4000}' \(.{1,40}\) was loaded")  # of lldb
 _BUILD_ID = re.compile(rb"[Mm]odule (\S.{0,4000}?) with build-id:? ((?:[0-9a-f]{2}){4,64})\s*\Z")
 _PAGE_BYTES = 4096
 _IMAGE_BYTES = 1 << 32  # an image is not larger: what is further away is of another, which the text does not name
@@ -93,7 +100,14 @@ class ModulePlaces:
                     found[2].decode("ascii")
                 )
                 self._remember()
-        elif b"==" in line or b"(pid=" in line or b" of user " in line:
+        elif line.startswith(b"[") and (listed := parse_listed(line)) is not None:
+            if listed.idx == 0:
+                self._forget()
+            self._learn(RecordedModule(listed.path, listed.build_id, Base.LOWEST), listed.start)
+        elif line.startswith(b"Core file '") and _CORE.match(line):
+            self._pid = b""
+            self._forget()
+        elif b"==" in line or b"(pid=" in line or b"Process " in line:
             found = _BANNER.search(line)
             if found:
                 pid = found[1] or found[2] or found[3]
@@ -153,7 +167,10 @@ class ModulePlaces:
             return (at, place) if place is not None else (None, self._given_one(module))
         if line.address is None:
             return None, None
-        return self.find(line.address)
+        vaddr, placed = self.find(line.address)
+        if placed is not None and line.module is not None and _library(placed.path) != _library(line.module.path):
+            return line.address, None
+        return vaddr, placed
 
     def find(self, address: int) -> tuple[int, RecordedModule | None]:
         """Return the address as linked and the module that a run-time address lies in."""
@@ -207,3 +224,8 @@ class ModulePlaces:
 
 def _file_name(path: str) -> str:
     return os.path.basename(path)
+
+
+def _library(path: str) -> str:
+    """Return the name of a file without the version after `.so`: links lead from one to the other."""
+    return _file_name(path).partition(".so.")[0].removesuffix(".so")

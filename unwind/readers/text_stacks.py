@@ -51,6 +51,9 @@ class Dialect:
     is_between: Callable[[bytes], bool] = lambda line: False  # whether a line that shows no frame ends no stack
     is_called: bool = False  # the first frame is a return address
     in_call: bool = False  # return addresses are those of the calls, or less one
+    marks_inlined: bool = (
+        False  # lines say which are inlined: equal ones are not taken for calls of a function by itself
+    )
 
     def recognizes(self, head: bytes) -> bool:
         """Return whether a text has a stack of this dialect: a frame that says where it is."""
@@ -67,6 +70,11 @@ class TextFrame:
 
     lines: list[FrameLine]
     is_certain: bool = True
+
+    @property
+    def placed(self) -> FrameLine:
+        """The line that says where the frame is: the first that does."""
+        return next((line for line in self.lines if line.has_place), self.lines[0])
 
 
 @dataclass(slots=True)
@@ -98,7 +106,7 @@ class TextStack:
                 frames[-1].lines.append(line)
             else:
                 frames.append(TextFrame([line]))
-        return [part for frame in frames for part in _repeated(frame)]
+        return frames if self.dialect.marks_inlined else [part for frame in frames for part in _repeated(frame)]
 
 
 def _repeated(frame: TextFrame) -> Iterator[TextFrame]:
@@ -125,14 +133,14 @@ class Samples:
         """Return the sample of a stack, one recorded frame for each of `frames`."""
         for line in stack.lines:
             self.places.learn(line)
-        self.places.learn_names([(frame.lines[0].address, frame.lines[-1].name) for frame in frames])
+        self.places.learn_names([(frame.placed.address, frame.lines[-1].name) for frame in frames])
         is_called = stack.dialect.is_called or stack.lines[0].number > 0
         recorded: list[RecordedFrame] = []
         is_exact = False
         for idx, frame in enumerate(frames):
             in_call = stack.dialect.in_call and (idx > 0 or is_called)
             recorded.append(self._frame(frame, is_exact, in_call))
-            is_exact = frame.lines[0].is_signal
+            is_exact = frame.placed.is_signal
         modules = self.places.modules.union(each.module for each in recorded if each.module is not None)
         process = self._processes.get(modules)
         if process is None:
@@ -144,7 +152,7 @@ class Samples:
 
     def _frame(self, frame: TextFrame, is_exact: bool, in_call: bool) -> RecordedFrame:
         last = frame.lines[-1]
-        address, module = self.places.place(frame.lines[0])
+        address, module = self.places.place(frame.placed)
         key = address, module, last.name, is_exact, in_call
         known = self._frames.get(key)
         if known is None:

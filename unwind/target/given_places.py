@@ -52,5 +52,6 @@ def note_unplaced(path: str, count: int) -> None:
     stacks = f"{count:,} stacks" if count != 1 else "1 stack"
     note(
         f"{path}: nothing says where the modules of {stacks} lay",
-        "--modules FILE, the text of /proc/PID/maps; or -e IMAGE, if the stacks name two functions that are not merged",
+        "--modules FILE, the text of /proc/PID/maps or of lldb's `image list`; or -e IMAGE, if the stacks name two"
+        " functions that are not merged",
     )

@@ -363,6 +363,55 @@ def test_gdb(shop: str, filtered: Filter) -> None:
     assert filtered(text.encode()).decode() == text  # nothing says where the module lay
 
 
+def lldb_lines(stack: list[int], names: list[str]) -> list[str]:
+    """Return a stack as lldb prints it, with the functions that were kept."""
+    lines = []
+    for idx, (vaddr, name) in enumerate(zip(stack, kept_names(names), strict=True)):
+        function = f"{qualified_name(name)}(this=0x7ffd, n={idx}) at shop.cpp:{idx}:2"
+        if idx == len(stack) - 1:
+            function = f"{name} + 33"
+        lines.append(f"  {' ' if idx else '*'} frame #{idx}: {BIAS + vaddr:#018x} shop`{function}\n")
+    return lines
+
+
+def test_lldb(shop: str, filtered: Filter, placed: ModulePlaces) -> None:
+    listed = f"Process 17 stopped\n[  0] F895CEC1 {BIAS:#018x} {shop} \n* thread #1, name = 'shop'\n"
+    for stack, names in zip(STACKS, TRUTH, strict=True):
+        lines = lldb_lines(stack, names)
+        text = "".join(lines)
+        after = filtered((listed + text).encode()).decode()
+        assert after.startswith(listed)
+        after = after.removeprefix(listed)
+        for old, new, name in zip(lines, after.splitlines(True), names, strict=True):
+            before, _, function = new.partition("`")
+            assert function.partition("(")[0].partition(" ")[0] == qualified_name(name) and old.startswith(f"{before}`")
+            assert "(this=0x7ffd, n=" in new or new == old
+            assert "List" not in name or " at list.h:" in new
+        assert filtered(text.encode(), placed).decode() == after
+        assert filtered(text.encode()).decode() == text  # nothing says where the module lay
+        other = text.replace(" shop`", " pohs`")
+        assert filtered(other.encode(), placed).decode() == other
+
+
+def test_lines_of_lldb_that_are_inlined_or_tail_calls(shop: str, filtered: Filter, placed: ModulePlaces) -> None:
+    """The former are written anew, the latter stay, and numbers follow."""
+    lines = lldb_lines(STACKS[1], TRUTH[1])
+    start = lines[2][: lines[2].index("0x")]
+    tail = f"{start}{BIAS + 0x100:#018x} shop`post(p=1) at a.cpp:1:2 [opt] [artificial]\n"
+    inlined = f"{start}{lines[2].partition(': ')[2].partition('`')[0]}`x(int) [inlined] y(n=1) at a.cpp:1:2\n"
+    where_it_begins = lines[2].replace(f"{BIAS + STACKS[1][2]:#018x}", f"{BIAS + STACKS[1][2] - 3:#018x}")
+    rows = [*lines[:2], tail, inlined, where_it_begins, *lines[3:]]
+    text = "".join(f"{line[: line.index('#')]}#{idx}{line[line.index(':') :]}" for idx, line in enumerate(rows))
+    after = filtered(text.encode(), placed).decode().splitlines(True)
+    expected = filtered("".join(lines).encode(), placed).decode().splitlines(True)
+    assert [line.partition("#")[2].partition(":")[0] for line in after] == [str(idx) for idx in range(len(after))]
+    bodies = [line.partition(": ")[2] for line in after]
+    assert bodies.pop(2) == tail.partition(": ")[2]
+    before, add, *behind = [line.partition(": ")[2] for line in expected[1:]]
+    assert bodies[1] == before and bodies[3:] == behind
+    assert bodies[2].partition("(")[0] == add.partition("(")[0]
+
+
 def test_rust(shop: str, filtered: Filter) -> None:
     stack, names = STACKS[2][1:], TRUTH[2][1:]  # all are return addresses
     text = "thread 'main' panicked at list.h:20:9:\nstack backtrace:\n" + "".join(
