@@ -73,6 +73,7 @@ def resolver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Recorde
         " > {shop}(f(int)+0x12) [{at:#x}]\n",
         "==47==    by 0x{run:X}: f{idx}(int) (a.c:1)\n",
         "    @ {run:#18x}         16  f{idx}\n",
+        "C  [{shop}+{at:#x}]  f{idx}(int)+0x12  (a.cpp:12)\n",
         "    frame #{idx}: {run:#018x} shop`f{idx}(int) [inlined] g(n=1) at a.cpp:10:2 [opt]\n",
         "{idx:4}: {run:#18x} - f{idx}\n                               at /src/a.c:1:2\n",
     ):

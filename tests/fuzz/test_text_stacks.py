@@ -16,6 +16,7 @@ from unwind.readers import (
     eu_stack,
     gdb,
     glog,
+    hs_err,
     lldb,
     llvm,
     rust,
@@ -31,6 +32,16 @@ TEXTS = {
     #0 0x55b480fdd984 in List<User>::last() /src/shop.cpp:7:49
     #1 0x55b480f06a60 in _start (/bin/shop+0x62a60) (BuildId: b13b462b)
     #2 f() <null> (shop+0x117c0e)
+""",
+    "hs-err": b"""# C  [libshop.so+0x19d9]  List<Order>::grow(int)+0x9
+Native frames: (J=compiled Java code, j=interpreted, Vv=VM code, C=native code)
+C  [libshop.so+0x19d9]  List<Order>::grow(int)+0x9
+C  [libshop.so+0x19c1]  Java_Crash_crash+0x21  (shop.cpp:7)
+J 1591 c1 Crash.main([Ljava/lang/String;)V (14 bytes) @ 0x00007f27945672a4 [0x00007f2794567200+0x00000000000000a4]
+V  [libjvm.so+0xa23840]
+
+Dynamic libraries:
+7f0eea42c000-7f0eea42d000 r-xp 00001000 fe:00 2254945                    /opt/libshop.so
 """,
     "lldb": b"""[  0] F23CFCE4-A613-6B83-5D30-A5DD07C4FDCD-1133A5C5 0x0000000000200000 /bin/shop
   * frame #0: 0x0000000000201ba5 shop`List<Order>::grow(this=0x0000000000203ef8, s="a") at list.h:4:91
@@ -144,6 +155,8 @@ def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
         b"    @ 0x12 ",
         b"#01 pc 0000000000089908 ",
         b"frame #1: 0x0000000000001136 a`f",
+        b"C  [a+0x1136]  ",
+        b"J 1591 c1 ",
         b"/a",
         b"",
     ):
@@ -152,6 +165,7 @@ def test_the_time_for_a_line_grows_with_its_length_alone(piece: bytes) -> None:
             begin = time.thread_time()
             for reader in (
                 lldb,
+                hs_err,
                 sanitizer,
                 systemd,
                 eu_stack,

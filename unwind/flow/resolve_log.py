@@ -41,7 +41,10 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
             stacks, places = LiveStacks(live), ModulePlaces()
             notes = AddressNotes(stacks, namer, places, keeps=False)
             annotate = notes.annotate if args.addresses else None
-            filtered = filter_log(source.stream, out, stacks, namer, places, annotate, keeps=False)
+            says_losses = args.lossy is None
+            filtered = filter_log(
+                source.stream, out, stacks, namer, places, annotate, keeps=False, says_losses=says_losses
+            )
             return filtered.is_any_known or not filtered.stacks
         losses, with_lines = losses_of(args, Losses.NONE), not args.no_lines
         images = opened.enter_context(ImageFinder(args.module_root, args.debug_root, args.exe))
@@ -56,7 +59,7 @@ def resolve_log(args: Namespace, source: Source, out: BinaryIO) -> bool:
         places = ModulePlaces(given, resolver.exported, named)
         notes = AddressNotes(resolver, namer, places, keeps=True)
         annotate = notes.annotate if args.addresses else None
-        filtered = filter_log(source.stream, out, resolver, namer, places, annotate)
+        filtered = filter_log(source.stream, out, resolver, namer, places, annotate, says_losses=args.lossy is None)
         resolver.report()
         if filtered.unplaced:
             note_unplaced(source.path, filtered.unplaced)

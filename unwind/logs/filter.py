@@ -64,13 +64,15 @@ def filter_log(
     note: Callable[[bytes], bytes] | None = None,
     *,
     keeps: bool = True,
+    says_losses: bool = True,
 ) -> Filtered:
     """Copy `stream` to `out` with right names in its stacks; return what it had.
 
     `places` are modules whose place in the process is known, beside those that the log shows. `note` changes all text
     but the stacks. `keeps`: the same stack means the same later on, which it does not where a process runs.
+    `says_losses`: stacks may lack frames as their dialect says, else as the resolver has it.
     """
-    log = LogFilter(out, resolver, namer, places or ModulePlaces(), note, keeps=keeps)
+    log = LogFilter(out, resolver, namer, places or ModulePlaces(), note, keeps=keeps, says_losses=says_losses)
     for text, is_lines in whole_lines(stream):
         if text is QUIET:
             log.end_stack()
@@ -97,9 +99,10 @@ class LogFilter:
         note: Callable[[bytes], bytes] | None = None,
         *,
         keeps: bool = True,
+        says_losses: bool = True,
     ) -> None:
         self._out, self._resolver, self._namer, self._note = out, resolver, namer, note
-        self._samples = Samples(places)
+        self._samples = Samples(places, says_losses=says_losses)
         self._summary = Summary()
         self._stack: TextStack | None = None
         self._form = FORMS[0]  # of the stack

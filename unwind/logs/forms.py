@@ -13,6 +13,7 @@
     glog             @         0x5581d8c5  List<User>::sum()
     gdb          #1  0x000000005581d8c5 in List<User>::sum (this=0x7ffd) at /src/shop.cpp:9
     lldb         frame #1: 0x000000005581d8c5 shop`List<User>::sum(this=0x00007ffd) at shop.cpp:9:49
+    Java         C  [libshop.so+0x1398c5]  List<User>::sum()+0x1b
     tombstones   #01 pc 00000000001398c5  /usr/bin/shop (List<User>::sum()+27)
     Rust            1:         0x5581d8c5 - shop::sum
                                               at /src/shop.rs:9:49
@@ -36,6 +37,7 @@ from unwind.readers import (
     eu_stack,
     gdb,
     glog,
+    hs_err,
     lldb,
     llvm,
     rust,
@@ -153,6 +155,14 @@ def _gdb(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     return lines
 
 
+def _hs_err(frame: TextFrame, known: Known, number: int) -> list[bytes]:
+    first, own = frame.placed, known.shown[-1]
+    before, _, offset, line, tail = first.parts
+    where = b"  (%b:%d)" % (encoded(os.path.basename(own.file)), own.line) if line and own.line else b""
+    text = b"%b  %b%b%b%b" % (before, encoded(own.name), offset or b"+%#x" % known.offset, where, tail)
+    return [*[each.parts[0] for each in frame.lines[:-1]], text]
+
+
 def _lldb(frame: TextFrame, known: Known, number: int) -> list[bytes]:
     own = [line for line in frame.lines if not lldb.is_artificial(line)]
     lines = [_lldb_line(line.parts, number + idx) for idx, line in enumerate(frame.lines[: -len(own)])]
@@ -250,6 +260,7 @@ def _where(frame: NamedFrame, *, has_column: bool) -> bytes:
 FORMS = (
     Form(b"#", tombstone.DIALECT, _tombstone, has_files=False),
     Form(b"frame #", lldb.DIALECT, _lldb),
+    Form(b" ", hs_err.DIALECT, _hs_err, has_files=False),
     Form(b"#", sanitizer.DIALECT, _sanitizer),
     Form(b"#", systemd.DIALECT, _systemd, has_files=False),
     Form(b"#", eu_stack.DIALECT, _eu_stack, has_files=False, line_of_file=eu_stack.LINE),

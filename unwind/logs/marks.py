@@ -15,6 +15,8 @@ _FRAMES = (
     re.compile(rb" @ +0x[0-9a-f]"),
     re.compile(rb": {1,20}0x[0-9a-f]{1,16} - "),
     re.compile(rb"frame #[0-9]{1,6}: 0x"),
+    re.compile(rb"Native frames: \("),
+    re.compile(rb"\+0x[0-9a-f]{1,16}\](?:\s|\Z)"),
 )
 _REPORTS = (
     re.compile(rb"SUMMARY: "),

@@ -62,7 +62,7 @@ def parse_maps(text: bytes, path: str) -> list[Mapping]:
     offset = end = 0
     for line in text.split(b"\n"):
         if line:
-            mapping = _mapping(line)
+            mapping = parse_mapping(line)
             if mapping is None or mapping.start < end or mapping.end <= mapping.start:
                 raise FormatError(path, "maps", offset, f"{line[:80]!r} is not a mapping above those before it")
             end = mapping.end
@@ -71,7 +71,8 @@ def parse_maps(text: bytes, path: str) -> list[Mapping]:
     return mappings
 
 
-def _mapping(line: bytes) -> Mapping | None:
+def parse_mapping(line: bytes) -> Mapping | None:
+    """Return the mapping of a line; None if the kernel would not write it."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None

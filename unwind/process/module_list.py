@@ -14,8 +14,8 @@ be a mapping, as perf.data and others have it: the one that holds the code, or a
 
 The program headers then say where the image was loaded. (A mapping's start less its offset is not a load address:
 linkers place code at addresses other than its offset.) Numbers may be strings in hexadecimal (`0x...`). Unknown keys
-are passed over. Instead of the list the file may be the text of /proc/PID/maps as it is, or hold that of lldb's
-`image list` (`unwind.process.lldb_images`).
+are passed over. Instead of the list the file may be the text of /proc/PID/maps as it is, or hold it as the log of a
+Java VM does (`unwind.process.hs_err_maps`), or hold lldb's `image list` (`unwind.process.lldb_images`).
 
 The list is written where the process ran; the images may be elsewhere now (`unwind.process.image_finder`). Where no
 file is found, the symcache of the build serves as well.
@@ -33,6 +33,7 @@ from icf.elf.types import Segment
 from icf.errors import IcfError
 from icf.image import AnyImage
 from icf.pe.identity import PeIdentity
+from unwind.process.hs_err_maps import maps_in
 from unwind.process.image_finder import ImageFinder, Sought
 from unwind.process.lldb_images import ListedImage, parse_list
 from unwind.process.load_address import bias_of_listed, biases_of
@@ -88,6 +89,8 @@ def read_modules(path: str, *, with_addresses: bool = True) -> list[LoadedModule
         raise IcfError(f"{path}: {error.strerror}") from error
     if _MAPS.match(text):
         return _of_maps(parse_maps(text, path))
+    if (maps := maps_in(text)) is not None:
+        return _of_maps(parse_maps(maps, path))
     if images := parse_list(text):
         return _of_lldb(images, path)
     try:

@@ -34,6 +34,7 @@ READERS: dict[str, str] = {
     "collapsed": "unwind.readers.collapsed",
     "tombstone": "unwind.readers.tombstone",
     "lldb": "unwind.readers.lldb",
+    "hs-err": "unwind.readers.hs_err",
     "sanitizer": "unwind.readers.sanitizer",
     "systemd": "unwind.readers.systemd",
     "eu-stack": "unwind.readers.eu_stack",
@@ -47,7 +48,19 @@ READERS: dict[str, str] = {
 }
 """Name of each format -> module of its reader."""
 IN_TEXT = frozenset(
-    ["tombstone", "lldb", "sanitizer", "systemd", "eu-stack", "llvm", "strace", "backtrace", "gdb", "valgrind"]
+    [
+        "tombstone",
+        "lldb",
+        "hs-err",
+        "sanitizer",
+        "systemd",
+        "eu-stack",
+        "llvm",
+        "strace",
+        "backtrace",
+        "gdb",
+        "valgrind",
+    ]
     + ["glog", "rust"]
 )
 """Formats of stacks in any text, of which some do not say where modules lay."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -71,9 +71,11 @@ class ModulePlaces:
         given: Sequence[ModulePlace] = (),
         symbols: SymbolAddresses | None = None,
         named: Named | None = None,
+        paths: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self._given = sorted(given, key=lambda each: each.start)
         self._symbols, self._named = symbols, named
+        self._paths = paths or {}  # of the files with a name, where lines have names alone
         self._biases: dict[RecordedModule, int] = {}
         self._learned: list[tuple[int, int]] = []  # bias, and index in `_modules`
         self._modules: list[RecordedModule] = []
@@ -184,7 +186,10 @@ class ModulePlaces:
         return address - bias, self._given_one(self._modules[module_idx])
 
     def _identified(self, module: RecordedModule) -> RecordedModule:
-        """Return a module with the build id that the text has for its name."""
+        """Return a module with the build id, and the one path, that the text has for its name."""
+        paths = self._paths.get(module.path, ())
+        if len(paths) == 1:
+            module = replace(module, path=next(iter(paths)))
         build_id = self._build_ids.get(_file_name(module.path)) if self._build_ids else None
         return module if module.build_id or build_id is None else replace(module, build_id=build_id)
 

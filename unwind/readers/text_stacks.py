@@ -14,13 +14,22 @@ of each: nothing is taken from them but how many lines a frame has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from unwind.readers.frame_line import FrameLine
 from unwind.readers.module_places import ModulePlaces
 from unwind.readers.source import Source
-from unwind.samples.recording import Inlined, RecordedFrame, RecordedModule, RecordedProcess, Recording, Sample
+from unwind.samples.lossy_process import LossyProcess
+from unwind.samples.recording import (
+    Inlined,
+    Losses,
+    RecordedFrame,
+    RecordedModule,
+    RecordedProcess,
+    Recording,
+    Sample,
+)
 
 STACK_LIMIT = 4096  # lines; what is longer is cut
 BETWEEN_LIMIT = 1 << 20  # bytes of lines between frames: local variables
@@ -51,9 +60,8 @@ class Dialect:
     is_between: Callable[[bytes], bool] = lambda line: False  # whether a line that shows no frame ends no stack
     is_called: bool = False  # the first frame is a return address
     in_call: bool = False  # return addresses are those of the calls, or less one
-    marks_inlined: bool = (
-        False  # lines say which are inlined: equal ones are not taken for calls of a function by itself
-    )
+    losses: Losses = Losses.NONE  # frames that its stacks may lack
+    marks_inlined: bool = False  # lines say which are inlined: equal ones are not calls of a function by itself
 
     def recognizes(self, head: bytes) -> bool:
         """Return whether a text has a stack of this dialect: a frame that says where it is."""
@@ -61,7 +69,8 @@ class Dialect:
 
     def read(self, source: Source) -> Recording:
         """Return the stacks in a text; lines between stacks are passed over."""
-        return Recording(self.name, _samples(source, self))
+        places = ModulePlaces(source.places, named=source.named)
+        return Recording(self.name, samples_of(source.lines(), self, places), losses=self.losses)
 
 
 @dataclass(slots=True, eq=False)
@@ -122,12 +131,15 @@ def _repeated(frame: TextFrame) -> Iterator[TextFrame]:
 
 
 class Samples:
-    """Makes samples of stacks: equal frames, and processes with the same modules, are one object."""
+    """Makes samples of stacks: equal frames, and processes with the same modules, are one object.
 
-    def __init__(self, places: ModulePlaces) -> None:
-        self.places = places
+    `says_losses`: their processes say which frames the stacks of their dialect may lack, as those of one text differ.
+    """
+
+    def __init__(self, places: ModulePlaces, *, says_losses: bool = False) -> None:
+        self.places, self._says_losses = places, says_losses
         self._frames: dict[tuple[int | None, RecordedModule | None, str, bool, bool], RecordedFrame] = {}
-        self._processes: dict[frozenset[RecordedModule], RecordedProcess] = {}
+        self._processes: dict[tuple[frozenset[RecordedModule], Losses | None], RecordedProcess] = {}
 
     def sample(self, stack: TextStack, frames: list[TextFrame]) -> Sample:
         """Return the sample of a stack, one recorded frame for each of `frames`."""
@@ -142,12 +154,15 @@ class Samples:
             recorded.append(self._frame(frame, is_exact, in_call))
             is_exact = frame.placed.is_signal
         modules = self.places.modules.union(each.module for each in recorded if each.module is not None)
-        process = self._processes.get(modules)
+        losses = stack.dialect.losses if self._says_losses else None
+        process = self._processes.get((modules, losses))
         if process is None:
             if len(self._processes) >= _KEPT:
                 self._processes.clear()
-            process = RecordedProcess(modules=sorted(modules, key=lambda each: (each.path, each.build_id)))
-            self._processes[modules] = process
+            listed = sorted(modules, key=lambda each: (each.path, each.build_id))
+            process = self._processes[modules, losses] = (
+                RecordedProcess(modules=listed) if losses is None else LossyProcess(modules=listed, losses=losses)
+            )
         return Sample(tuple(recorded), process, is_called=is_called)
 
     def _frame(self, frame: TextFrame, is_exact: bool, in_call: bool) -> RecordedFrame:
@@ -165,10 +180,11 @@ class Samples:
         return known
 
 
-def _samples(source: Source, dialect: Dialect) -> Iterator[Sample]:
-    samples = Samples(ModulePlaces(source.places, named=source.named))
+def samples_of(lines: Iterable[bytes], dialect: Dialect, places: ModulePlaces) -> Iterator[Sample]:
+    """Yield the stacks in the lines of a text."""
+    samples = Samples(places)
     stack: TextStack | None = None
-    for line in source.lines():
+    for line in lines:
         frame = dialect.parse(line)
         if frame is None:
             samples.places.note(line)

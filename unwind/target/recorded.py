@@ -31,6 +31,7 @@ from unwind.resolve.bases import warn_of_bases
 from unwind.resolve.resolved import AnsweredColumns, AnsweredSums, Resolved, StackAnswers, WholeStack
 from unwind.resolve.resolver import Resolver
 from unwind.samples.calls import CallStack, CallTree, stacks_at
+from unwind.samples.lossy_process import losses_in
 from unwind.samples.recording import Losses, RecordedFrame, RecordedModule, RecordedProcess, Sample
 from unwind.samples.stack_columns import NewStacks
 from unwind.samples.sums import AddsUp, StackSums
@@ -308,9 +309,10 @@ class RecordedResolver:
             found = [each for each in located if each is not None]
             is_whole = process.is_whole and len(found) == len(located)
             resolver = self._resolver(frozenset(each.image for each in found), is_whole)
+            losses = losses_in(process, self._losses)
             if count >= 0:
                 self._trees.clear()  # what the process calls may lie in the module that is new
-            known = ProcessStacks(process, resolver, self._images, found, self._losses)
+            known = ProcessStacks(process, resolver, self._images, found, losses)
             self._of_process[process] = len(process.modules), known
         return known
 

@@ -412,6 +412,24 @@ def test_lines_of_lldb_that_are_inlined_or_tail_calls(shop: str, filtered: Filte
     assert bodies[2].partition("(")[0] == add.partition("(")[0]
 
 
+def test_logs_of_java(shop: str, filtered: Filter, tmp_path: Path) -> None:
+    """The VM walks along frame pointers: what it may have left out keeps frames open, and each is named rightly."""
+    for stack, names in zip(STACKS, TRUTH, strict=True):
+        lines = [f"C  [{shop}+{vaddr:#x}]  {name}+0x12\n" for vaddr, name in zip(stack, kept_names(names), strict=True)]
+        title = "Native frames: (J=compiled Java code, j=interpreted, Vv=VM code, C=native code)\n"
+        java = "j  Shop.main([Ljava/lang/String;)V+7\nv  ~StubRoutines::call_stub\n"
+        text = f"# {lines[0]}#\n\n{title}{''.join(lines)}{java}\nRegisters:\n"
+        after = filtered(text.encode()).decode()
+        shown_names = [line.partition("]  ")[2].rpartition("+")[0] for line in after.splitlines() if "]  " in line]
+        assert after.count("\n") == text.count("\n") and title in after and after.endswith(f"{java}\nRegisters:\n")
+        assert all(name in each.split(" | ") for name, each in zip([names[0], *names], shown_names, strict=True))
+        with RecordedResolver(SearchPaths(cache_dir=str(tmp_path / "cache"))) as resolver:
+            out = io.BytesIO()
+            filter_log(io.BytesIO(text.encode()), out, resolver, Namer(), says_losses=False)  # --lossy none
+        written = [line.partition("]  ")[2] for line in out.getvalue().decode().splitlines() if line.startswith("C ")]
+        assert written == [f"{name}+0x12" for name in names]
+
+
 def test_rust(shop: str, filtered: Filter) -> None:
     stack, names = STACKS[2][1:], TRUTH[2][1:]  # all are return addresses
     text = "thread 'main' panicked at list.h:20:9:\nstack backtrace:\n" + "".join(

@@ -5,8 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
+from icf.model import Verdict
 from tests.support.paths import ROOT
+from unwind.logs.live import LiveStacks
+from unwind.samples.lossy_process import LossyProcess
+from unwind.samples.recording import Losses, RecordedFrame, RecordedProcess, Sample
+from unwind.symbolize.answer import Answer
+from unwind.target.live_symbolizer import LiveSymbolizer
 
 PROCESS = """
 import ctypes, mmap, os, sys
@@ -38,3 +45,30 @@ def test_functions_of_a_running_process(tmp_path: Path) -> None:
     assert after[1] == before[1].replace("??", "py::hot")
     # a function begins there, and no call ends there: it counts as put on the stack by hand
     assert "puts" in after[2] and after[2].partition(" in ")[0] == before[2].partition(" in ")[0]
+
+
+class AskedSymbolizer:
+    """Notes the stacks that it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int | None, ...]] = []
+
+    def resolve(self, addresses: tuple[int | None, ...], vptrs: object, exact: object) -> list[Answer]:
+        self.asked.append(addresses)
+        return [Answer(address, Verdict.UNKNOWN) for address in addresses]
+
+
+def test_frames_of_stacks_that_may_lack_some_are_looked_up_alone() -> None:
+    """The second of two frames need not be the caller of the first."""
+    frames = RecordedFrame(0x1136), RecordedFrame(0x1180)
+    for losses, expected in (
+        (None, [(0x1136, 0x1180)]),
+        (Losses.NONE, [(0x1136, 0x1180)]),
+        (Losses.FRAME_POINTERS, [(0x1136,), (None, 0x1180)]),
+    ):
+        symbolizer = AskedSymbolizer()
+        (resolved,) = LiveStacks(cast(LiveSymbolizer, symbolizer)).resolve(
+            [Sample(frames, RecordedProcess() if losses is None else LossyProcess(losses=losses))]
+        )
+        assert symbolizer.asked == expected
+        assert [answer.address for answer in resolved.answers] == [0x1136, 0x1180]
