@@ -63,12 +63,24 @@ JEMALLOC = b"""heap_v2/524288
 
 MAPPED_LIBRARIES:
 """
+HEAPTRACK = b"""v 10400 3
+x 9 /bin/shop
+m 1 -
+m 1 x 55d0a0000000 0 7a4 1000 2000
+m 9 /lib/c.so 7f0012340000 0 9000
+t 55d0a0001136 0
+t 7f0012345678 1
++ 64 2 5615bcb6f1d0
++ 64 1 5615bcb6f390
+- 5615bcb6f1d0
+"""
 WORDS = (0, 3, 0, 10_000, 0, 3, 2, 0x55D0A0001136, 0x55D0A0001180, 1, 1, 0x10, 0, 1, 0)
 PROFILES = {
     "collapsed": b"# head\nmain;List<Order>::grow();[libshop.so+0x1136] 12\nmain;shop+0x1180;0x7f0012345678 0.5\n",
     "firefox": json.dumps(firefox.profile(), separators=(",", ":")).encode(),
     "gperftools-cpu": array("Q", WORDS).tobytes() + MAPS,
     "heap": GPERFTOOLS + MAPS,
+    "heaptrack": HEAPTRACK,
     "heap by thread": JEMALLOC + MAPS,
     "pprof": pprof(),
 }

@@ -30,6 +30,7 @@ READERS: dict[str, str] = {
     "pprof": "unwind.readers.pprof",
     "firefox": "unwind.readers.firefox",
     "heap": "unwind.readers.heap_text",
+    "heaptrack": "unwind.readers.heaptrack",
     "perf-script": "unwind.readers.perf_script",
     "collapsed": "unwind.readers.collapsed",
     "tombstone": "unwind.readers.tombstone",
