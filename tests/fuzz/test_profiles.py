@@ -74,6 +74,19 @@ t 7f0012345678 1
 + 64 1 5615bcb6f390
 - 5615bcb6f1d0
 """
+MASSIF = b"""desc: (none)
+cmd: ./shop
+time_unit: i
+heap_tree=detailed
+n0: 0 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.
+#-----------
+heap_tree=peak
+n2: 1288 (heap allocation functions) malloc/new/new[], --alloc-fns, etc.
+ n1: 1000 0x10998C: Pool<Order>::grow(int) (alloc.cpp:5)
+  n1: 1000 0x10998C: Pool<Order>::add(int) (alloc.cpp:6)
+   n0: 1000 in 2 places, all below massif's threshold (1.00%)
+ n0: 288 0x401AB9F: ??? (in /lib/ld.so)
+"""
 WORDS = (0, 3, 0, 10_000, 0, 3, 2, 0x55D0A0001136, 0x55D0A0001180, 1, 1, 0x10, 0, 1, 0)
 PROFILES = {
     "collapsed": b"# head\nmain;List<Order>::grow();[libshop.so+0x1136] 12\nmain;shop+0x1180;0x7f0012345678 0.5\n",
@@ -81,6 +94,7 @@ PROFILES = {
     "gperftools-cpu": array("Q", WORDS).tobytes() + MAPS,
     "heap": GPERFTOOLS + MAPS,
     "heaptrack": HEAPTRACK,
+    "massif": MASSIF,
     "heap by thread": JEMALLOC + MAPS,
     "pprof": pprof(),
 }

@@ -30,6 +30,7 @@ READERS: dict[str, str] = {
     "pprof": "unwind.readers.pprof",
     "firefox": "unwind.readers.firefox",
     "heap": "unwind.readers.heap_text",
+    "massif": "unwind.readers.massif",
     "heaptrack": "unwind.readers.heaptrack",
     "perf-script": "unwind.readers.perf_script",
     "collapsed": "unwind.readers.collapsed",
@@ -62,9 +63,9 @@ IN_TEXT = frozenset(
         "gdb",
         "valgrind",
     ]
-    + ["glog", "rust"]
+    + ["glog", "rust", "massif"]
 )
-"""Formats of stacks in any text, of which some do not say where modules lay."""
+"""Formats of stacks in text, of which some do not say where modules lay."""
 _ELF_MAGIC, _MINIDUMP_MAGIC = b"\x7fELF", b"MDMP"
 _ELF_TYPE, _ELF_CORES = slice(16, 18), (b"\x04\0", b"\0\x04")
 

@@ -31,17 +31,24 @@ def parse(line: bytes) -> FrameLine | None:
     found = _FRAME.search(line)
     if found is None:
         return None
+    frame = FrameLine(-1, int(found[2], 16))
+    function = read_function(frame, line, found.end())
+    frame.parts = (line[: found.start(1)], found[1], found[2], *function)
+    return frame
+
+
+def read_function(frame: FrameLine, line: bytes, start: int) -> tuple[bytes, bytes, bytes]:
+    """Read the function of a frame, and its line; return what shows the function, where it is, and what follows."""
     end = len(line.rstrip())
     opening = opening_of(line, end - 1) if line[end - 1 : end] == b")" else -1
-    has_place = opening > found.end() and line[opening - 1 : opening] == b" "
+    has_place = opening > start and line[opening - 1 : opening] == b" "
     name_end = opening - 1 if has_place else end
-    name = line[found.end() : name_end]
-    frame = FrameLine(-1, int(found[2], 16), name="" if name == _UNKNOWN else name.decode("utf-8", "replace"))
+    name = line[start:name_end]
+    frame.name = "" if name == _UNKNOWN else name.decode("utf-8", "replace")
     place = _LINE.fullmatch(line, opening + 1, end - 1) if has_place else None
     if place:
         frame.file, frame.line = place[1].decode("utf-8", "replace"), int(place[2])
-    frame.parts = (line[: found.start(1)], found[1], found[2], name, line[name_end:end], line[end:])
-    return frame
+    return name, line[name_end:end], line[end:]
 
 
 def _joins(before: list[FrameLine], line: FrameLine) -> bool:
