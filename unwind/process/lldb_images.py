@@ -6,7 +6,7 @@
     [  3] F895CEC1 0x0000000000200000 /usr/bin/fixed    no build id: 4 bytes that lldb has made of the file
 
 Lines without the second column are not read: for `image list -o -f` they have what was added to addresses, which looks
-the same.
+the same. It is 0 where `image list -u -o -f` lists a module at a fixed address; such lines are not read either.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ListedImage(NamedTuple):
 def parse_listed(line: bytes) -> ListedImage | None:
     """Return the module that a line lists; None if it lists none that is a file."""
     found = _LISTED.match(line) if line.startswith(b"[") else None
-    if found is None:
+    if found is None or int(found[3], 16) == 0:
         return None
     digits = found[2].replace(b"-", b"").decode("ascii")
     build_id = bytes.fromhex(digits) if len(digits) % 2 == 0 else b""

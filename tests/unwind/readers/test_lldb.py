@@ -8,6 +8,7 @@ import pytest
 
 from icf.errors import IcfError
 from tests.support.recordings import read, recognizes
+from unwind.process.lldb_images import parse_listed
 from unwind.process.module_list import LoadedModule, read_modules
 from unwind.readers import lldb
 from unwind.readers.formats import READERS
@@ -162,3 +163,8 @@ def test_a_list_in_a_session_says_where_modules_lay(tmp_path: Path) -> None:
         read_modules(str(session))
     places = "0x7ffff7a1e000 and 0x7ffff7a1f000"
     assert str(error.value) == f"{session}: lists {LIBC.path} at {places}, as modules of several processes are"
+
+
+def test_what_was_added_to_the_addresses_of_a_fixed_program_is_no_place() -> None:
+    """`image list -u -o -f` has that in the column in which others have the place."""
+    assert parse_listed(b"[  0] F895CEC1 0x0000000000000000 /src/run/sig") is None
