@@ -310,6 +310,9 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     if file and member.symbols and not member.local and not is_mangled(name):
         return False  # a local function of C with the name of a global one
     names = (member.name, *member.aliases)
+    if member.symbols and member.local and not any(map(_is_clone_of_shared, (name, *names))):
+        # a clone may be of another object, whose function has the same name, in a source file of the same name
+        return any(same_function(known, name) for known in names)
     return member.is_named(name) or any(may_be_one_function(known, name) for known in names)
 
 

@@ -11,7 +11,10 @@ of the addresses, since a superfluous candidate makes an answer ambiguous and a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -97,6 +100,7 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
     hot = {name for each in classes if not each.is_cold for name in each.names}
     functions: dict[int, list[ReportedFunction]] = {}
     kept: set[int] = set()
+    namesakes: dict[frozenset[int], list[list[str]]] = {}  # addresses, and the classes of which the kept one has a name
     for each in classes:
         choices = [(name, by_name[name]) for name in each.symbols if name in by_name]
         if not choices:
@@ -112,9 +116,15 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
             elsewhere = hot.union(name for name in names if by_name.get(name, vaddrs) - vaddrs)
             names = [f"{name}.cold" if are_parts or name in elsewhere else name for name in names]
         if len(vaddrs) > 1:
-            vaddrs = {vaddr for vaddr in vaddrs if _may_lack_names(image, bodies, vaddr, len(names))}
-        for vaddr in vaddrs:
-            functions.setdefault(vaddr, []).extend(map(ReportedFunction, names))
+            namesakes.setdefault(frozenset(vaddrs), []).append(names)
+        else:
+            functions.setdefault(min(vaddrs), []).extend(map(ReportedFunction, names))
+    for several, names_of in namesakes.items():  # each address has one of these classes
+        names = list(reduce(or_, map(Counter, names_of)).elements())
+        longest = max(map(len, names_of))
+        for vaddr in several:
+            if _may_lack_names(image, bodies, vaddr, longest):
+                functions.setdefault(vaddr, []).extend(map(ReportedFunction, names))
     shared = _add_thunks(image, bodies, classes, functions)
     return Reported(functions, names_all, frozenset(kept), shared)
 

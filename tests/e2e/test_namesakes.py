@@ -233,3 +233,65 @@ def test_functions_of_c_with_one_name(
             assert frame["name"] != "init" or not frame["file"] or Path(frame["file"]).stem == unit
     if evidence == "link" and levels == ("-g", "-g"):
         assert (found["red"], found["blue"]) == ({"unique"}, {"unique"})
+
+
+CLONE = """
+    extern volatile int total;
+    extern char arena[];
+    #define NOCLONE __attribute__((noclone))
+    namespace { NOCLONE NOINLINE void LEAF(void *p) { asm volatile("" :: "r"(p)); SAMPLE(); total += 1; } }
+    static NOINLINE void step(void *) { LEAF(arena); total += 2; LEAF(arena); total += 3; }
+    void ENTRY(int) { step(arena); total += PLUS; }
+"""
+AS_IT_IS = ("-fno-ipa-icf", "-fno-ipa-cp", "-fno-ipa-sra")
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("evidence", ["report", "link"])
+@pytest.mark.parametrize("levels", [("-g", "-g"), ("-g", "-g0"), ("-g0", "-g0")], ids=str)
+@pytest.mark.parametrize("name", ["unit.cpp", "other.cpp"])
+def test_a_clone_is_not_of_a_function_of_that_name_in_another_object(
+    workshop: Workshop, evidence: str, levels: tuple[str, str], name: str
+) -> None:
+    """`step.constprop.0` of one object calls `red`, `step` of the other `blue`; their code is the same."""
+    first, second = (
+        CLONE.replace("LEAF", leaf).replace("ENTRY", entry).replace("PLUS", plus)
+        for leaf, entry, plus in (("red", "ea", "4"), ("blue", "eb", "5"))
+    )
+    (clone,) = workshop.compile({"unit.cpp": first}, "-fno-ipa-icf", levels[0])
+    clone = clone.rename(workshop.folder / "clone.o")
+    (plain,) = workshop.compile({name: second}, *AS_IT_IS, levels[1])
+    main = main_of("ea", "eb").replace(LEAVES, "char arena[9];")
+    objects = [clone, plain, *workshop.compile({"main.cpp": main}), workshop.sampler()]
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    assert b"_ZL4stepPv.constprop.0" in clone.read_bytes()
+    add_tables(workshop, evidence, program, objects)
+    program.check()
+
+
+STEPS = {
+    "a.cpp": """
+        namespace in_a { static NOINLINE void run(int n) { asm volatile("" :: "r"(n)); SAMPLE(); total += 1; } }
+        static NOINLINE void step(int n) { asm volatile("" :: "r"(n)); SAMPLE(); total += 1; }
+        void ea(int n) { step(n); total += 1; in_a::run(n); total += 2; }
+    """,
+    "b.cpp": """
+        namespace in_b { static NOINLINE void run(int n) { asm volatile("" :: "r"(n)); SAMPLE(); total += 2; } }
+        static NOINLINE void also(int n) { asm volatile("" :: "r"(n)); SAMPLE(); total += 2; }
+        static NOINLINE void step(int n) { asm volatile("" :: "r"(n)); SAMPLE(); total += 2; }
+        void eb(int n) { step(n); total += 1; in_b::run(n); total += 2; also(n); total += 3; }
+    """,
+}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_MOLD, CLANG_GOLD, LLD, MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("level", ["-g", "-g0"])
+def test_classes_of_a_report_may_have_kept_functions_of_one_name(workshop: Workshop, level: str) -> None:
+    """Both `step` were kept: a report does not tell which of its two classes is at which address."""
+    sources = {name: f"extern volatile int total; {text}" for name, text in STEPS.items()}
+    flags = ["-fno-ipa-icf"] if workshop.toolchain.compiler == "gcc" else []
+    program, objects = built(workshop, sources, main_of("ea", "eb"), [level, *flags])
+    add_tables(workshop, "report", program, objects)
+    program.check()
