@@ -249,10 +249,12 @@ def test_a_unit_may_describe_only_some_of_its_functions(workshop: Workshop, leve
         extern int total;
         static void more() { ++total; }
         static NOINLINE void NAME(int n) { SAMPLE(); total += n; }
-        void enter_NAME(int n) { NAME(n); more(); total += sizeof("NAME"); }
+        void leaf(int);
+        void enter_NAME(int n) { NAME(n); more(); leaf(n); total += sizeof("NAME"); }
     """
     (bare,) = workshop.compile({"bare.cpp": source.replace("NAME", "hidden")}, level)
-    main = "int total; void enter_seen(int), enter_hidden(int); int main() { enter_seen(1); ++total; enter_hidden(2); }"
+    main = "int total; void enter_seen(int), enter_hidden(int); void leaf(int n) { total += n; }"
+    main += "int main() { enter_seen(1); ++total; enter_hidden(2); }"
     seen, *others = workshop.compile({"seen.cpp": source.replace("NAME", "seen"), "main.cpp": main})
     objects = [*((bare, seen) if is_kept else (seen, bare)), *others, workshop.sampler()]
     folded, report = workshop.link("program", objects, "all")
