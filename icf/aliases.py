@@ -24,6 +24,7 @@ _RENAMED = re.compile(r"(?<!^)(?:\.(?:llvm|lto_priv))?\.\d+$")
 _OF_UNIT = re.compile(r"\.(?:lto_priv|llvm|__uniq)\.\d+")
 _LTO_PRIV = re.compile(r"\.lto_priv\.\d+")
 _UNNAMED_NAMESPACE = "_GLOBAL__N_"
+_UNNAMED_TYPE = re.compile(r"\d\$_\d")  # what clang calls a type without linkage: 3$_0
 _MANGLED = re.compile(r"_(?:Z|R[INMXY]|D[0-9])")
 _MARK = re.compile(r"L\d")  # of what has internal linkage: ZL3foo, N3boxL3foo; else a part of a word, or a value
 # those that mark a part or a clone of the function, at the end of its symbol
@@ -169,10 +170,12 @@ def is_of_one_unit(linkage: str) -> bool:
 
     >>> is_of_one_unit("_ZN12_GLOBAL__N_13Foo3barEv"), is_of_one_unit("ZN3boxL4makeEvE3Foo")
     (True, True)
+    >>> is_of_one_unit("_ZN3BoxI3$_0E3barEv")
+    True
     >>> is_of_one_unit("_ZN3Foo3barEv"), is_of_one_unit("_ZN7L2Cache3barEv")
     (False, False)
     """
-    if _UNNAMED_NAMESPACE in linkage:
+    if _UNNAMED_NAMESPACE in linkage or ("$_" in linkage and _UNNAMED_TYPE.search(linkage)):
         return True
     if _MARK.search(linkage) is None:  # nearly all
         return False
