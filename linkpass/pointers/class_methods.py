@@ -51,6 +51,10 @@ class ClassMethods:
         first, end = (np.searchsorted(self._number, wanted, side=side) for side in ("left", "right"))
         return rows_of_runs(first, end - first)
 
+    def of_classes(self, are_wanted: Mask) -> I64:
+        """Return the methods of some classes."""
+        return np.flatnonzero(are_wanted[self._number % max(self._class_count, 1)])
+
     def counts(self, bodies: I64, classes: I64) -> I64:
         """Return how many methods belong to each pair of a body and a class."""
         wanted = self._numbers(bodies, classes)

@@ -11,7 +11,7 @@ the body is left, that is the one. Of several, the most derived class has it, if
 
 There is no answer if members, or bases of C, may be missing, or if a member may be in any vtable. gold drops symbols
 of folded local functions, mold of others, too, and with them names that gcc has united already: only the objects have
-those.
+those. Of local classes, which several units may have under one name, `linkpass.pointers.method_units` tells more.
 Destructors D0 and D1 are different functions; D1 and D2 are one member.
 
 All slots are asked for together. Only where several members are left is a slot looked at by itself.
@@ -36,9 +36,10 @@ from icf.vtables.methods import DESTRUCTOR, NO_DESTRUCTOR, is_standard
 from icf.vtables.rtti import Classes
 from linkpass.linked import Linked
 from linkpass.pointers.class_methods import ClassMethods
+from linkpass.pointers.method_units import MethodUnits
+from linkpass.pointers.recorded_slots import RecordedSlots
 
 _PATHS_MAX = 256  # to the bases of one class
-_SLOT_LIMIT = 1 << 32
 _PAIRS_TOGETHER = 1 << 20  # of a slot and a method
 
 
@@ -48,6 +49,7 @@ class Asked(NamedTuple):
     vtable_class: I64  # row of the classes
     slot: U32
     body: U64
+    symbol: I64  # of the vtable
     among: Mapping[int, frozenset[int]]  # the members that other evidence leaves, by row
 
 
@@ -63,13 +65,6 @@ class _Found(NamedTuple):
         return _Found(*(column[is_kept] for column in self))
 
 
-class _RecordedSlots(NamedTuple):
-    """The slots that debug information has for members."""
-
-    has_any: Mask  # by member
-    pairs: U64  # member and slot, ascending
-
-
 class _Hierarchies(NamedTuple):
     """Some classes, each with all of its bases."""
 
@@ -77,6 +72,7 @@ class _Hierarchies(NamedTuple):
     start: I64  # first row of `type` of each class; one more than there are classes
     type: I64  # index in `names`, ascending for each class, once for each path to the base; the class itself, too
     names: list[str]  # mangled types
+    is_local: Mask  # of each name: the units have a class of it for themselves
     knows_bases: Mask  # and methods: of all, except classes of the C++ library
     knows_standard_bases: Mask
 
@@ -116,7 +112,10 @@ class FinalOverriders:
         is_known = is_known[body_idx] & hierarchies.knows_bases[class_idx]
         is_known &= ~methods.has_standard[body_idx] | hierarchies.knows_standard_bases[class_idx]
 
-        found = self._find(asked, np.flatnonzero(is_known), body_idx, class_idx, hierarchies, methods)
+        units = MethodUnits(
+            self._linked.image.symbols, distinct(asked.symbol), methods, methods.of_classes(hierarchies.is_local)
+        )
+        found = self._find(asked, np.flatnonzero(is_known), body_idx, class_idx, hierarchies, methods, units)
         members = np.full(len(asked.slot), ALL_MEMBERS, np.int64)
         rows, first, end = runs(found.asked)
         if not len(rows):
@@ -126,7 +125,11 @@ class FinalOverriders:
         for at_row in np.flatnonzero(members[rows] != most).tolist():
             row, here = int(rows[at_row]), slice(int(first[at_row]), int(end[at_row]))
             left = list(zip(found.type[here].tolist(), found.method[here].tolist(), strict=True))
-            members[row] = self._most_derived(hierarchies, int(class_idx[row]), methods, left)
+            top = self._most_derived(hierarchies, int(class_idx[row]), methods, left)
+            if top is not None and units.may_override(methods.member[top], int(asked.symbol[row])):
+                members[row] = methods.function[top]
+            else:
+                members[row] = ALL_MEMBERS
         return members
 
     def _find(
@@ -137,6 +140,7 @@ class FinalOverriders:
         class_idx: I64,
         hierarchies: _Hierarchies,
         methods: ClassMethods,
+        units: MethodUnits,
     ) -> _Found:
         """Return the methods that may be in some of the slots that are asked for.
 
@@ -144,7 +148,8 @@ class FinalOverriders:
         """
         at, types = hierarchies.types_of(class_idx[rows])
         bodies = body_idx[rows[at]]
-        recorded = self._recorded_slots(methods, methods.find(*distinct_pairs(bodies, types))[1])
+        asked_methods = methods.find(*distinct_pairs(bodies, types))[1]
+        recorded = RecordedSlots.read(self._linked.virtual_dies, methods, asked_methods, units)
         before = np.append(0, np.cumsum(methods.counts(bodies, types)))
         parts: list[_Found] = []
         start = 0
@@ -155,22 +160,12 @@ class FinalOverriders:
             index, method = methods.find(bodies[start:end], types[start:end])
             part = _Found(rows[at[start:end][index]], types[start:end][index], method)
             part = part.only(_are_among(asked.among, part.asked, methods.function[part.method]))
-            parts.append(part.only(_may_be_in(asked.slot[part.asked], methods, part, recorded)))
+            part = part.only(units.can_be_in(asked.symbol[part.asked], methods.member[part.method]))
+            of_class = part.asked * len(hierarchies.names) + part.type
+            may_be = recorded.may_be_in(asked.slot[part.asked], methods, part.method, of_class, units)
+            parts.append(part.only(may_be))
             start = end
         return _Found(*map(np.concatenate, zip(*parts, strict=True))) if parts else _Found(*[rows[:0]] * 3)
-
-    def _recorded_slots(self, methods: ClassMethods, rows: I64) -> _RecordedSlots:
-        """Return the slots that debug information has for some methods, without thunks and destructors.
-
-        There are two slots of a destructor, and clang records 0 for both.
-        """
-        plain = rows[methods.is_plain(rows)]
-        declared, roots = methods.roots_of(methods.member[plain])
-        after = self._linked.virtual_dies.slots_after(roots)
-        has_slots = np.zeros(len(methods.members), np.bool_)
-        has_slots[declared[after != 0]] = True
-        is_slot = (after != 0) & (after <= _SLOT_LIMIT)
-        return _RecordedSlots(has_slots, distinct(_pairs(declared[is_slot], after[is_slot] - np.uint64(1))))
 
     def _hierarchies(self, rows: I64) -> _Hierarchies:
         """Return the hierarchies of the classes with these rows."""
@@ -192,7 +187,8 @@ class FinalOverriders:
         _, first, types = np.unique(classes.name_hashes(at), return_index=True, return_inverse=True)
         order = np.lexsort((types, of))
         start = np.searchsorted(of[order], np.arange(len(rows) + 1))
-        return _Hierarchies(rows, start, types[order], classes.names(at[first]), knows_bases, knows_standard_bases)
+        names, is_local = classes.names(at[first]), np.bincount(types, classes.is_local[at]) > 0
+        return _Hierarchies(rows, start, types[order], names, is_local, knows_bases, knows_standard_bases)
 
     def _are_known(self, rows: I64) -> Mask:
         """Return of which classes the name, all symbols of methods, and the bases are known.
@@ -210,8 +206,11 @@ class FinalOverriders:
 
     def _most_derived(
         self, hierarchies: _Hierarchies, class_idx: int, methods: ClassMethods, found: list[tuple[int, int]]
-    ) -> int:
-        """Return the method that overrides all the others; each is given by the index of its class and its row."""
+    ) -> int | None:
+        """Return the method that overrides all the others, None if that is not certain.
+
+        Each is given by the index of its class and its row.
+        """
         types = list(dict.fromkeys(type_idx for type_idx, _ in found))
         names = [hierarchies.names[type_idx] for type_idx in types]
         above = self._above(int(hierarchies.rows[class_idx]))
@@ -219,19 +218,19 @@ class FinalOverriders:
         top = [row for type_idx, row in found if tops and hierarchies.names[type_idx] == tops[0]]
         paths = hierarchies.type[hierarchies.start[class_idx] : hierarchies.start[class_idx + 1]].tolist()
         if len({int(methods.function[row]) for row in top}) != 1 or any(paths.count(each) > 1 for each in types):
-            return ALL_MEMBERS
+            return None
         first = top[0]
         for type_idx, row in found:
             if methods.kind(row) != methods.kind(first):
-                return ALL_MEMBERS
+                return None
             destructor = methods.destructor[row]
             if destructor == DESTRUCTOR and self._may_drop_destructors:
-                return ALL_MEMBERS
+                return None
             if destructor == NO_DESTRUCTOR and _signature(hierarchies.names[type_idx], methods.name[row]) != _signature(
                 tops[0], methods.name[first]
             ):
-                return ALL_MEMBERS
-        return int(methods.function[first])
+                return None
+        return first
 
     def _bases_of(self, row: int) -> dict[str, set[str]]:
         """Return, for each class of a hierarchy, its direct and indirect bases."""
@@ -268,15 +267,6 @@ def _after(ascending: I64, at: int) -> int:
     return int(np.searchsorted(ascending, ascending[at], side="right"))
 
 
-def _may_be_in(slots: U32, methods: ClassMethods, found: _Found, recorded: _RecordedSlots) -> Mask:
-    """Return whether debug information, if there is any, has each method in that slot of its class's own vtable."""
-    members, is_plain = methods.member[found.method], methods.is_plain(found.method)
-    has_slot = is_plain & is_in(_pairs(members, slots), recorded.pairs)
-    of_class = _pairs(found.asked, found.type)
-    is_taken = is_in(of_class, distinct(of_class[has_slot]))
-    return np.asarray(~is_plain | has_slot | (~recorded.has_any[members] & ~is_taken))
-
-
 def _are_among(among: Mapping[int, frozenset[int]], rows: I64, members: I64) -> Mask:
     """Return which members are those that other evidence leaves for their rows."""
     are = np.ones(len(rows), np.bool_)
@@ -284,11 +274,6 @@ def _are_among(among: Mapping[int, frozenset[int]], rows: I64, members: I64) -> 
     pairs = zip(rows[limited].tolist(), members[limited].tolist(), strict=True)
     are[limited] = [member in among[row] for row, member in pairs]
     return are
-
-
-def _pairs(rows: I64, values: U64 | U32 | I64) -> U64:
-    """Return a number for each pair of a row and a value of 32 bits."""
-    return np.asarray(rows.astype(np.uint64) << np.uint64(32) | values.astype(np.uint64))
 
 
 def _signature(type_name: str, name: str) -> str:

@@ -85,7 +85,9 @@ def _name(linked: Linked, vtables: Vtables, slots: Slots, by_object: SlotsByObje
     rows = np.flatnonzero(is_open & is_one)
     if len(rows):
         among = {at: meant[row] for at, row in enumerate(rows.tolist()) if row in meant}
-        asked = Asked(vtables.classes_of(slots.group[rows]), slots.slot[rows], slots.target[rows], among)
+        group = slots.group[rows]
+        classes, symbols = vtables.classes_of(group), vtables.groups.symbol[group]
+        asked = Asked(classes, slots.slot[rows], slots.target[rows], symbols, among)
         overriders = FinalOverriders(linked, vtables.classes, knows_aliases=by_object is not None)
         named[rows] = overriders.members_in(asked)
     return named
