@@ -37,7 +37,6 @@ class SlotsByObject:
             (name, symbols.file_name(row) if symbols.bind[row] == STB_LOCAL else "")
             for row, name in zip(rows, symbols.names(rows), strict=True)
         ]
-        self._is_local = [bool(symbols.bind[row] == STB_LOCAL) for row in rows]
         self._tables: dict[tuple[str, str], list[_Table]] = {}
         wanted = np.sort(hash_names(sorted({name for name, _ in self._keys})))
         for object_idx in range(len(objects.objects)):
@@ -48,17 +47,21 @@ class SlotsByObject:
 
         None if the objects lack it.
         """
-        name, _ = key = self._keys[group]
-        is_local = self._is_local[group] and key in self._tables  # mold makes global symbols local
+        name, file = self._keys[group]
+        # mold makes global symbols local; one of an object without a STT_FILE symbol seems to be of another file
+        tables = [table for each in dict.fromkeys([file, ""]) for table in self._tables.get((name, each), [])]
         found: set[int] = set()
-        entries = [table[offset] for table in self._tables.get(key if is_local else (name, ""), []) if offset in table]
+        entries = [table[offset] for table in tables if offset in table]
         for names, file in entries:
             by_name = linked.members_by_name(vaddr)
             named = {idx for name in names for idx in by_name.get(name, ())}
             if file:
                 members = linked.members(vaddr)
                 named = {
-                    idx for idx in named if file in (files := members.files_of(idx)) or not (files or named - {idx})
+                    idx
+                    for idx in named
+                    if file in (files := members.files_of(idx))
+                    or (not files and (members.is_local(idx) or not named - {idx}))
                 }
             if not named:
                 return frozenset()  # the function is in another body, or the known members are not all

@@ -5,6 +5,7 @@ The source files may have one name, too (`a/unit.cpp` and `b/unit.cpp`). Debug i
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests.e2e.program import Program
 from tests.e2e.workshop import GCC_MOLD, LLD, LLD_ALONE, MOLD, Toolchain, Workshop
+from tests.support.toolchain import tool
 
 GCC_LLD = Toolchain("gcc", "lld")
 CLANG_GOLD = Toolchain("clang", "gold")
@@ -154,6 +156,29 @@ def test_classes_of_one_name_with_their_methods_in_other_slots(
     evidence = "image" if workshop.toolchain.linker == "lld" else "link"
     program, _ = built(workshop, ONE_NAME, texts, levels, evidence)
     program.check()
+
+
+LATER = """
+    namespace {
+        struct V { virtual void a() { total += 5; } virtual void c() { LEAF(1); total += 8; }
+                   virtual void b() { total += 9; } };
+        V *volatile v;
+        NOINLINE void call(V *p) { p->c(); total += 4; }
+    }
+    void ENTRY(int) { V x; v = &x; call(v); total += 1; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [LLD_ALONE, MOLD, CLANG_GOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("other", [OTHER_ORDER, LATER], ids=["other", "later"])
+def test_an_object_without_the_name_of_its_source_file(workshop: Workshop, other: str) -> None:
+    """Its local symbols seem to be of the object before it."""
+    one, other = (text.replace("LEAF(1)", "SAMPLE_OBJECT()") for text in (ONE_ORDER, other))
+    _, objects = built(workshop, TWO_NAMES, (one, other), ("-g", "-g"), "link")
+    subprocess.run([tool("strip"), "-g", str(objects[1])], check=True)
+    program = linked(workshop, objects, "link")
+    program.check()
+    program.check(with_vptrs=True)
 
 
 UNNAMED = """
