@@ -102,7 +102,7 @@ def match(
     specialized = [each for each in reported if is_specialized(each.name)]
     others = [each for each in reported if not is_specialized(each.name)] if specialized else reported
     add_specialized(members, specialized)
-    _add_reported(members, others, count=drops_names)
+    _add_reported(members, others)
     if nameless:
         assert identities is not None
         attach(identities, members, nameless, of_kept, knows_kept=knows_kept)
@@ -268,11 +268,8 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
             relatives.append(member)
 
 
-def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *, count: bool) -> None:
-    """Add functions without symbols.
-
-    If `count`, one local name has as many members as evidence names.
-    """
+def _add_reported(members: list[FoldMember], reported: list[ReportedFunction]) -> None:
+    """Add functions without symbols: one local name has as many members as evidence names."""
     if not reported:
         return
     by_kin = _members_by_kin(members)
@@ -282,7 +279,7 @@ def _add_reported(members: list[FoldMember], reported: list[ReportedFunction], *
         mine = [member for member in relatives if _is_reported(member, name, file)]
         if len({member.name for member in mine}) > 1:  # clones of one function are functions
             mine = [member for member in mine if member.is_named(name)] or mine
-        if count and not _is_clone_of_shared(name) and any(member.is_named(name) for member in mine):
+        if not _is_clone_of_shared(name) and any(member.is_named(name) for member in mine):
             mine = [member for member in mine if not member.is_named(name) or id(member) in free]
         if mine:
             free.discard(id(mine[0]))

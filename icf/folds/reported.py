@@ -97,18 +97,23 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
     wanted = {symbol for each in classes for symbol in each.symbols}
     wanted.update(name for each in classes if each.is_cold for name in each.names)
     by_name = _addresses_of(image, bodies, wanted) if classes else {}
+    bare = [each for each in classes if not each.is_cold and by_name.keys().isdisjoint(each.symbols)]
+    others = _addresses_of(image, bodies, {name for each in bare for name in each.names[1:]}) if bare else {}
     hot = {name for each in classes if not each.is_cold for name in each.names}
     functions: dict[int, list[ReportedFunction]] = {}
     kept: set[int] = set()
     namesakes: dict[frozenset[int], list[list[str]]] = {}  # addresses, and the classes of which the kept one has a name
     for each in classes:
         choices = [(name, by_name[name]) for name in each.symbols if name in by_name]
-        if not choices:
-            continue  # it has no symbol
+        if not choices and not each.is_cold:  # its object had no local symbols; those of removed ones lead there, too
+            choices = [(name, others[name]) for name in each.names[1:] if len(others.get(name, ())) == 1]
+        if not choices:  # it has no symbol
+            names_all &= each.is_cold or image.linker.kept_symbols is not KeptSymbols.GLOBAL
+            continue
         symbol, vaddrs = choices[0]
         if each.is_cold and not is_cold_part(symbol) and symbol in hot:
             continue  # a cold part without a symbol
-        if len(vaddrs) == 1:
+        if len(vaddrs) == 1 and symbol in each.symbols:
             kept |= vaddrs - set(functions)
         names = each.names
         if each.is_cold:  # parts of functions, and functions that are cold as a whole

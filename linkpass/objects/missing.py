@@ -6,6 +6,7 @@ none of the given objects does is sure only if no object is missing. One of thes
     a function      any that has a symbol in the image
     data            a table of function pointers, say, in an object without a function
     a source file   the linker keeps its symbol, even where it folds all functions of the object
+    a section       of an object, made for a function whose symbol was removed (strip --strip-unneeded)
 
 Only the C runtime may be unknown: it folds with nothing, and takes the address of no function that does. And so may
 the objects without code in which gcc's link-time optimization leaves debug information of each source file. What it
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -24,7 +25,8 @@ from icf.columns import I64, U64
 from icf.elf.image import Image
 from icf.elf.objectfile import ObjectFile
 from icf.elf.symbols import Symbols
-from icf.elf.types import SHT_PROGBITS, STB_LOCAL, STT_FILE, STT_NOTYPE, STT_OBJECT, Machine
+from icf.elf.types import SHF_EXECINSTR, SHT_PROGBITS, STB_LOCAL, STT_FILE, STT_NOTYPE, STT_OBJECT, Machine
+from icf.folds.report import function_name
 from icf.folds.tombstoned import is_unfolded
 from icf.sets import is_in, is_one_of
 
@@ -59,7 +61,19 @@ def find_missing(image: Image, objects: Sequence[ObjectFile], defined: U64) -> l
     for name, count in lacking.items():
         if name not in _RUNTIME_FILES and count > without_code[_NOT_IN_SYMBOLS.sub("_", name)]:
             found.add(f"an object of {name}")
+    found.update(_nameless_sections(objects))
     return sorted(found)
+
+
+def _nameless_sections(objects: Sequence[ObjectFile]) -> Iterator[str]:
+    """Yield a section of each object that has code without symbols in sections for one function each."""
+    for each in objects:
+        sections, defined = each.sections, each.symbols.shndx[each.functions]
+        is_code = (sections.flags & np.uint64(SHF_EXECINSTR) != 0) & (sections.size_bytes != 0)
+        is_code[defined[defined < sections.count]] = False
+        names = map(sections.name, np.flatnonzero(is_code).tolist())
+        if (name := next(filter(function_name, names), None)) is not None:
+            yield f"the symbol of {name} in {each.name}"
 
 
 def _files_of_debug_units(objects: Sequence[ObjectFile]) -> Counter[str]:

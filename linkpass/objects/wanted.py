@@ -1,4 +1,8 @@
-"""Functions of an image that are to be found in the objects, as columns: a member of a body each."""
+"""Functions of an image that are to be found in the objects, as columns: a member of a body each.
+
+A member that a report alone names is not looked up where its body has another one of this name: that is in the objects,
+and this one in an object without local symbols.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from icf.columns import I64, U64
-from icf.sets import distinct, rows_with
+from icf.folds.member_columns import MemberColumns
+from icf.sets import distinct, is_in, rows_with
 from icf.strings import hash_names
 from linkpass.linked import Linked
 
@@ -31,7 +36,24 @@ def wanted_members(linked: Linked, vaddrs: U64, members: I64) -> Wanted:
     named = np.concatenate([plain, np.array([at for at, _ in others], np.int64)])
     hashes = [linked.image.symbols.hashes(symbols.astype(np.int64)), hash_names([name for _, name in others])]
     order = np.argsort(named, kind="stable")
-    function, at = rows_with(named[order], row)
     files = columns.files_at(row)
+    function, at = rows_with(named[order], np.where(is_in(row, _namesakes(columns)), -1, row))
     none: frozenset[str] = frozenset()
     return Wanted(vaddrs, function, np.concatenate(hashes)[order][at], [files.get(each, none) for each in row.tolist()])
+
+
+def _namesakes(columns: MemberColumns) -> I64:
+    """Return the local members without a symbol, a DIE or a file that have the name of another member there."""
+    is_bare = columns.is_local
+    is_bare[columns.symbols[0]] = False
+    is_bare[columns.dies[0]] = False
+    bare = np.flatnonzero(is_bare)
+    known = columns.files_at(bare)
+    bare = np.array([row for row in bare.tolist() if not known.get(row)], np.int64)
+    body = np.searchsorted(columns.start, bare, side="right") - 1
+    found = []
+    for row, name, at in zip(bare.tolist(), columns.names_at(bare), body.tolist(), strict=True):
+        others = np.arange(columns.start[at], columns.start[at + 1])
+        if columns.names_at(others).count(name) > 1:
+            found.append(row)
+    return np.array(found, np.int64)

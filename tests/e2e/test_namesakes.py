@@ -14,6 +14,7 @@ import pytest
 
 from tests.e2e.program import Program
 from tests.e2e.workshop import GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Toolchain, Workshop
+from tests.support.toolchain import run, tool
 
 CLANG_GOLD = Toolchain("clang", "gold")
 GCC_LLD = Toolchain("gcc", "lld")
@@ -295,3 +296,34 @@ def test_classes_of_a_report_may_have_kept_functions_of_one_name(workshop: Works
     program, objects = built(workshop, sources, main_of("ea", "eb"), [level, *flags])
     add_tables(workshop, "report", program, objects)
     program.check()
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_MOLD, CLANG_GOLD, LLD_ALONE, MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("evidence", ["report", "link"])
+@pytest.mark.parametrize("level", ["-g", "-g0"])
+@pytest.mark.parametrize("stripped", [0, 1])
+def test_an_object_without_local_symbols_has_functions_all_the_same(
+    workshop: Workshop, evidence: str, level: str, stripped: int
+) -> None:
+    """Only the names of its sections show them, in the report; where gold kept them, nothing names the code."""
+    objects = []
+    for file, leaf in (("a", "red"), ("b", "blue")):
+        text = STEP.replace("namespace {", "namespace { NOINLINE void LEAF(int n) { SAMPLE(); total += n; }")
+        text = text.replace("LEAF", leaf).replace("CALL", leaf).replace("ENTRY", f"e{file}")
+        text = text.replace("step(n); total += 1; }", f"step(n); total += {ord(file)}; }}")  # no one has ea's code
+        objects += workshop.compile({f"{file}.cpp": f"extern volatile int total; {text}"}, level)
+    run(tool("strip"), "-g", "--strip-unneeded", objects[stripped])
+    objects += [*workshop.compile({"main.cpp": main_of("ea", "eb").replace(LEAVES, "")}), workshop.sampler()]
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    add_tables(workshop, evidence, program, objects)
+    seen = set()
+    for stack in program.resolve():  # in the stripped object the symbols tell no truth
+        named = {frame["name"] for frame in stack if frame["name"]}
+        may_be = named.union(*(frame["candidate_names"] for frame in stack))
+        for entry, other in (("ea(int)", "blue"), ("eb(int)", "red")):
+            if entry in may_be or entry.removesuffix("(int)") in may_be:
+                seen.add(entry)
+                assert not any(other in name for name in named)
+    assert seen == {"ea(int)", "eb(int)"}
