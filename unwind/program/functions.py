@@ -15,7 +15,8 @@ and else the last in the image's own table of symbols, as in llvm-symbolizer. Di
 one address are members there as well: compilers merge them. No name here has a version; the unchanged symbols are
 aliases.
 
-Assembly often leaves out sizes: such a symbol reaches to the next one or the end of its section. In PE images, where
+Assembly often leaves out sizes: such a symbol reaches to the next one, to a function without a symbol
+(`unwind.program.next_functions`) or the end of its section. In PE images, where
 all functions lack them that need no unwinding, it reaches as far as its debug information says, or to the next symbol
 of any kind. Where ranges nest, the innermost counts.
 """
@@ -37,6 +38,7 @@ from icf.elf.types import STB_LOCAL, STT_OBJECT
 from icf.linkers import KeptSymbols
 from icf.model import ClassFlag, FoldClass, Member, MemberFlag, Vaddr
 from icf.sets import is_in, union
+from unwind.program.next_functions import ends_before_others
 
 _BIND_RANK = {1: 0, 10: 0, 2: 1, 0: 2}  # global, unique, weak, local
 _Named = tuple[bool, int, str, int]  # no size, rank, name, row: sorted, the best comes first
@@ -98,6 +100,9 @@ class SymbolFunctions:
             at = bisect_right(limits.data, starts[idx])
             limit = int(limits[at]) if at < len(limits) else end
             ends[idx] = min(end, limit, known.get(int(starts[idx]), end))
+        rows = np.flatnonzero(size_bytes == 0)
+        if len(rows):
+            ends[rows] = ends_before_others(self._image, starts[rows], ends[rows])
         return ends
 
     def find(self, vaddr: int) -> FoldClass | None:

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from icf.columns import U64
 from icf.dwarf.cfi.entries import Cie, Entry, Fde, FrameSection, read_cie, read_entry, read_fde
 from icf.dwarf.cfi.pointers import OMITTED, RELATIVE_TO_DATA, read_pointer, read_value
 from icf.elf.types import SHT_NOBITS
 from icf.errors import FormatError
 from icf.reader import Reader
+from icf.sets import distinct
 
 if TYPE_CHECKING:
     from icf.elf.image import Image
@@ -74,6 +76,12 @@ class FdeIndex:
                 raise self._section.error(max(offset, 0), "is not an FDE")
             fde = self._fdes[offset] = self._fde(entry)
         return fde
+
+    def starts(self) -> U64:
+        """Return the first addresses of all FDEs, ascending."""
+        if self._starts is not None:
+            return distinct(self._starts.astype(np.uint64))
+        return distinct(np.array([fde.low for fde in self.scan() if fde.low < fde.high], np.uint64))
 
     def cie(self, offset: int) -> Cie:
         """Return the CIE at an offset."""

@@ -1,0 +1,64 @@
+"""Functions that are folded into a weak definition which another definition has replaced, so that it has no symbol."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.program import Program, icf
+from tests.e2e.workshop import GCC_MOLD, GOLD, LLD, LLD_ALONE, MOLD, Toolchain, Workshop
+
+CLANG_GOLD = Toolchain("clang", "gold")
+GCC_LLD = Toolchain("gcc", "lld")
+ALL = [GOLD, CLANG_GOLD, LLD, LLD_ALONE, GCC_LLD, MOLD, GCC_MOLD]
+LOSES = {
+    "a.cpp": """
+    extern volatile int total;
+    static NOINLINE void leaf() { SAMPLE(); total += 1; }
+    __attribute__((weak)) NOINLINE void pick() { leaf(); total += 3; }
+
+    namespace { NOINLINE void mine() { leaf(); total += 3; } }
+    void ea() { mine(); total += 2; }
+    """,
+    "b.cpp": """
+    extern volatile int total;
+    NOINLINE void pick() { SAMPLE(); total += 2; }
+    void eb() { pick(); total += 3; }
+    """,
+    "main.cpp": """
+    volatile int total;
+    void ea(), eb();
+    int main() { ea(); total += 1; eb(); total += 2; return 0; }
+    """,
+}
+STACKS = ["-Os", "-fno-omit-frame-pointer"]
+
+
+def build(workshop: Workshop, flags: list[str], evidence: str, *, is_last: bool) -> Program:
+    """A program whose kept copy of the code is from a.cpp, behind or before all other code."""
+    objects = workshop.compile(LOSES, *STACKS, *flags)
+    objects = [objects[1], objects[0], *objects[2:]] if is_last else objects
+    objects.append(workshop.sampler())
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    if evidence == "link":
+        done = workshop.link_with_pass(program, objects, *workshop.toolchain.link_flags, "-Wl,--icf=all")
+        assert done.returncode == 0, done.stderr
+    elif evidence == "pass":
+        icf("pass", program.folded, *workshop.pass_options(program))
+    return program
+
+
+@pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
+@pytest.mark.parametrize("flags", ["-g1", "-g0", "-g1 -fno-asynchronous-unwind-tables"])
+@pytest.mark.parametrize("evidence", ["none", "pass", "link"])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_code_that_has_lost_its_symbol_is_not_the_previous_functions(
+    workshop: Workshop, flags: str, evidence: str, is_last: bool
+) -> None:
+    """It follows `frame_dummy` of the C runtime, whose symbol has no size, if a.o comes first."""
+    program = build(workshop, flags.split(), evidence, is_last=is_last)
+    program.check_names()
+    for stack in program.stacks():
+        inside = [f"{int(frame, 16) - 1:#x}" for frame in stack.split()[1:] if frame != "?"]
+        assert "frame_dummy" not in icf("symbolize", "-e", program.folded, *inside)
