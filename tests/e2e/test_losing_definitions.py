@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.e2e.program import Program, icf
@@ -36,8 +38,11 @@ STACKS = ["-Os", "-fno-omit-frame-pointer"]
 def build(workshop: Workshop, flags: list[str], evidence: str, *, is_last: bool) -> Program:
     """A program whose kept copy of the code is from a.cpp, behind or before all other code."""
     objects = workshop.compile(LOSES, *STACKS, *flags)
-    objects = [objects[1], objects[0], *objects[2:]] if is_last else objects
-    objects.append(workshop.sampler())
+    return linked(workshop, [objects[1], objects[0], *objects[2:]] if is_last else objects, evidence)
+
+
+def linked(workshop: Workshop, objects: list[Path], evidence: str) -> Program:
+    objects = [*objects, workshop.sampler()]
     folded, report = workshop.link("program", objects, "all")
     unfolded, _ = workshop.link("program.unfolded", objects, "none")
     program = Program(folded, unfolded, report)
@@ -62,3 +67,64 @@ def test_code_that_has_lost_its_symbol_is_not_the_previous_functions(
     for stack in program.stacks():
         inside = [f"{int(frame, 16) - 1:#x}" for frame in stack.split()[1:] if frame != "?"]
         assert "frame_dummy" not in icf("symbolize", "-e", program.folded, *inside)
+
+
+@pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
+@pytest.mark.parametrize("level", ["-g", "-g1"])
+@pytest.mark.parametrize("evidence", ["none", "pass", "link"])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_function_has_no_lines_of_the_definition_that_it_is_folded_with(
+    workshop: Workshop, level: str, evidence: str, is_last: bool
+) -> None:
+    program = build(workshop, [level], evidence, is_last=is_last)
+    found = lines_of(program, "_ZN12_GLOBAL__N_14mineEv")
+    assert found <= {("a.cpp", 6), None}
+    if (workshop.toolchain, evidence) == (GCC_LLD, "none"):
+        assert found == {("a.cpp", 6)}
+
+
+ELSEWHERE = {
+    "a.cpp": """
+    extern volatile int total;
+    void leaf() { SAMPLE(); total += 1; }
+    LINKAGE __attribute__((weak)) NOINLINE void pick() { leaf(); total += 3; }
+    """,
+    "c.cpp": """
+    extern volatile int total;
+    void leaf();
+
+    namespace { NOINLINE void mine() { leaf(); total += 3; } }
+    void ea() { mine(); total += 2; }
+    """,
+    "b.cpp": LOSES["b.cpp"].replace("NOINLINE void pick", "LINKAGE NOINLINE void pick"),
+    "main.cpp": LOSES["main.cpp"],
+}
+
+
+@pytest.mark.parametrize("toolchain", ALL, ids=str, indirect=True)
+@pytest.mark.parametrize("linkage", ["", 'extern "C"'])
+@pytest.mark.parametrize("level", ["-g0", "-g"])
+@pytest.mark.parametrize("evidence", ["none", "pass", "link"])
+def test_a_definition_that_lost_describes_no_function_of_another_unit(
+    workshop: Workshop, linkage: str, level: str, evidence: str
+) -> None:
+    """The linker keeps its code."""
+    sources = {name: text.replace("LINKAGE", linkage) for name, text in ELSEWHERE.items()}
+    mine = sources.pop("c.cpp")
+    objects = workshop.compile(sources, *STACKS)
+    objects[1:1] = workshop.compile({"c.cpp": mine}, *STACKS, level)
+    program = linked(workshop, objects, evidence)
+    if (workshop.toolchain, evidence, level) != (GOLD, "pass", "-g"):  # whose image has the source name of `mine` alone
+        program.check_names()
+    assert lines_of(program, "_ZN12_GLOBAL__N_14mineEv") <= {("c.cpp", 5), None}
+    assert lines_of(program, "_Z2ebv") <= {("b.cpp", 4), None}
+
+
+def lines_of(program: Program, function: str) -> set[tuple[str, int] | None]:
+    """The files and lines that frames of a function have, None where they have none."""
+    return {
+        (Path(frame["file"]).name, frame["line"]) if frame["file"] else None
+        for frames, truths in zip(program.resolve(), program.truth(), strict=True)
+        for frame, truth in zip(frames, truths, strict=True)
+        if function in truth
+    }

@@ -23,6 +23,7 @@ from icf.model import ClassFlag, FoldClass
 from icf.tables.icftable import parse_icf
 from icf.tables.place import ICF, file_with_tables, has_tables
 from unwind.program.functions import SymbolFunctions
+from unwind.symcache.builder.losing import Losing
 
 _LAST_VADDR = (1 << 64) - 1
 _OVERLAP_FACTOR = 4  # bytes of bodies at most, in bytes from the first to the last
@@ -48,10 +49,13 @@ class Bodies(NamedTuple):
         return found
 
 
-def find_bodies(image: Image, ranges: Ranges | None, classes: list[FoldClass] | None = None) -> Bodies:
+def find_bodies(
+    image: Image, ranges: Ranges | None, classes: list[FoldClass] | None = None, losing: Losing | None = None
+) -> Bodies:
     """Return all bodies; `ranges` are those of the functions in the debug information.
 
     `classes`: the fold classes of the image; None: those of its tables.
+    `losing`: tells whose ranges are no bodies, as they may be code of any function.
     """
     classes = _classes(image) if classes is None else _usable(classes)
     if ranges is None:
@@ -70,6 +74,8 @@ def find_bodies(image: Image, ranges: Ranges | None, classes: list[FoldClass] | 
     symbol_start = np.concatenate([start, functions.starts[rows]])
     symbol_end = np.concatenate([end, functions.ends[rows]])
     nameless = _uncovered(image, ranges, symbol_start, symbol_end)
+    if losing is not None:
+        nameless = nameless[~losing.of(ranges.owner[nameless])]
     start = np.concatenate([start, functions.starts[several], functions.starts[only], ranges.low[nameless]])
     end = np.concatenate([end, functions.ends[several], functions.ends[only], ranges.high[nameless]])
     symbol, function = np.full(len(start), -1, np.int64), np.full(len(start), -1, np.int64)

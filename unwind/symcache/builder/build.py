@@ -21,6 +21,7 @@ from icf.log import warn
 from icf.model import FoldClass
 from unwind.symcache.builder.bodies import bodies_at, find_bodies
 from unwind.symcache.builder.claims import find_claims
+from unwind.symcache.builder.losing import Losing
 from unwind.symcache.builder.names import Names
 from unwind.symcache.builder.payloads import encode_payloads
 from unwind.symcache.builder.sections import make_sections, number_members
@@ -39,7 +40,8 @@ def build_sections(
     """
     debug = _open_debug(image)
     scan = scan_functions(debug) if debug is not None else None
-    bodies = find_bodies(image, scan.function_ranges if scan is not None else None, classes)
+    losing = Losing(image, debug, scan) if debug is not None and scan is not None else None
+    bodies = find_bodies(image, scan.function_ranges if scan is not None else None, classes, losing)
     nowhere: list[int] = []
     if wanted is not None:
         bodies, nowhere = bodies_at(bodies, sorted(set(wanted)))

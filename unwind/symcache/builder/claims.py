@@ -29,9 +29,11 @@ from icf.model import FoldClass, Member, MemberFlag
 from icf.sets import rows_of_runs
 from icf.strings import hash_names
 from unwind.symcache.builder.bodies import Bodies
+from unwind.symcache.builder.losing import Losing
 from unwind.symcache.builder.names import Names
 
 _LOCAL, _SYNTHETIC = int(MemberFlag.LOCAL), int(MemberFlag.SYNTHETIC)  # numbers are tested faster than enums
+ANOTHERS = -2  # in `Claims.function`: what describes the body is not the member's, nor are lines there
 _HIGHEST = np.uint64(0xFFFFFFFFFFFFFFFE)  # addresses from here, or up to 1, are tombstones
 
 
@@ -43,7 +45,7 @@ class Claims(NamedTuple):
     name: U64  # references, as `Names` has them
     flags: U32
     aliases: dict[int, list[int]]  # references of names, by row
-    function: I64  # row in the scan, -1 if it has none
+    function: I64  # row in the scan, -1 if it has none, or ANOTHERS
     lost: I64  # row of the member's description if its address is tombstoned, else -1
 
 
@@ -57,17 +59,20 @@ class _Functions:
         self.die = scan.functions.die
         self._debug, self._unit = debug, scan.functions.unit
 
-    def claims_at(self, starts: U64) -> tuple[I64, I64]:
-        """Return pairs (row of `starts`, function): all functions described at each address, else the one around it."""
+    def claims_at(self, starts: U64) -> tuple[I64, I64, Mask]:
+        """Return rows of `starts`, functions: all that are described at each address, else the one around it.
+
+        The third column says which are at the very address.
+        """
         if not len(self.low):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_)
         first = np.searchsorted(self.low, starts, side="left")
         last = np.searchsorted(self.low, starts, side="right")
         around = np.searchsorted(self.low, self.low[np.maximum(last - 1, 0)], side="left")
         is_within = (first == last) & (last > 0) & (self.high[around] > starts)
         first, last = np.where(is_within, around, first), np.where(is_within, around + 1, last)
         rows, at = rows_of_runs(first, last - first)
-        return rows, self.owner[at]
+        return rows, self.owner[at], ~is_within[rows]
 
     def names(self, functions: I64) -> U64:
         """Return references of the linkage names, where there are such: in C the name is the linkage name."""
@@ -77,6 +82,15 @@ class _Functions:
         is_linkage = np.isin(language, np.array(sorted(DW_LANG_C_names), np.uint64))
         name = np.where(is_linkage, identity.name, np.uint64(0))
         return np.where(identity.linkage_name != 0, identity.linkage_name, name)[back.reshape(-1)]
+
+    def may_be_of(self, functions: I64, symbols: list[tuple[str, ...]]) -> Mask:
+        """Return which functions without a linkage name have the name of one of these symbols, or its last part.
+
+        C++ has none for `extern "C"`, and clang has none at -g1.
+        """
+        identity = resolve(self._debug, self.die[functions])
+        rows = zip(self.texts(identity.name), (identity.linkage_name == 0).tolist(), symbols, strict=True)
+        return np.array([is_bare and _is_last_part(name, known) for name, is_bare, known in rows], np.bool_)
 
     def of_dies(self, dies: U64) -> I64:
         """Return the functions that the DIEs at these offsets describe, -1 for none."""
@@ -137,9 +151,9 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     function, lost = np.full(len(all_bodies), -1, np.int64), np.full(len(all_bodies), -1, np.int64)
     unnamed_names = np.zeros(len(unnamed), np.uint64)
     if scan is not None and debug is not None:
-        functions = _Functions(debug, scan)
-        _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)])
-        _claim_folds(functions, folds, function[: len(body)], are_aliases=not image.linker.folds_functions)
+        functions, losing = _Functions(debug, scan), Losing(image, debug, scan)
+        _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)], losing)
+        _claim_folds(functions, folds, function[: len(body)], losing, are_aliases=not image.linker.folds_functions)
         is_synthetic = (np.array(flags, np.uint32) & _SYNTHETIC) != 0
         dies = np.array([member.die for _, fold in folds for member in fold.members], np.uint64)
         described = functions.of_dies(np.where(is_synthetic, np.uint64(0), dies))
@@ -166,13 +180,21 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     )  # fmt: skip
 
 
-def _claim_symbols(functions: _Functions, image: Image, bodies: Bodies, rows: I64, function: I64) -> None:
+def _claim_symbols(
+    functions: _Functions, image: Image, bodies: Bodies, rows: I64, function: I64, losing: Losing
+) -> None:
     """Fill in the functions of bodies that have one symbol."""
     symbols = image.symbols
-    claim, found = functions.claims_at(bodies.start[rows])
+    claim, found, is_exact = functions.claims_at(bodies.start[rows])
     references = functions.names(found)
     kin = symbols.hashes(bodies.symbol[rows], of_kin=True)
     rank = np.where(functions.kin_hashes(references) == kin[claim], 0, np.where(references == 0, 1, 2))
+    others = np.flatnonzero((rank > 0) & is_exact)
+    others = others[losing.of(found[others])]
+    names = symbols.names(bodies.symbol[rows[claim[others]]])
+    own = functions.may_be_of(found[others], [(name,) for name in names])
+    rank[others[~own]] = 2
+    function[claim[others[~own]]] = ANOTHERS
     order = np.lexsort((found, rank, claim))
     order = order[rank[order] < 2]
     claimed, best = np.unique(claim[order], return_index=True)
@@ -180,19 +202,29 @@ def _claim_symbols(functions: _Functions, image: Image, bodies: Bodies, rows: I6
 
 
 def _claim_folds(
-    functions: _Functions, folds: list[tuple[int, FoldClass]], function: I64, *, are_aliases: bool
+    functions: _Functions,
+    folds: list[tuple[int, FoldClass]],
+    function: I64,
+    losing: Losing | None,
+    *,
+    are_aliases: bool,
 ) -> None:
     """Fill in the functions of the members of fold classes, and of bodies that have several symbols.
 
     Where the linker does not fold, `are_aliases`, a body has the lines of the one function described there, whatever
     its name.
     """
-    fold_idx, found = functions.claims_at(np.array([fold.vaddr for _, fold in folds], np.uint64))
+    fold_idx, found, is_exact = functions.claims_at(np.array([fold.vaddr for _, fold in folds], np.uint64))
     here = [_Described() for _ in folds]
     names = functions.texts(functions.names(found))
     dies = functions.die[found].tolist()
-    for at, owner, name, die in sorted(zip(fold_idx.tolist(), found.tolist(), names, dies, strict=True)):
-        here[at].add(owner, name, die)
+    lost = _losing_alone(functions, losing, folds, fold_idx, found, is_exact, names)
+    rows = zip(fold_idx.tolist(), found.tolist(), names, dies, lost.tolist(), strict=True)
+    for at, owner, name, die, is_lost in sorted(rows):
+        if is_lost:
+            here[at].has_losing = True
+        else:
+            here[at].add(owner, name, die)
     row = 0
     for (_, fold), described in zip(folds, here, strict=True):
         described.give([each.die for each in fold.members if each.die and not int(each.flags) & _SYNTHETIC])
@@ -202,7 +234,35 @@ def _claim_folds(
             if function[row] < 0:
                 is_one = not int(member.flags) & _LOCAL or namesakes[name_before_link(member.name)] == 1
                 function[row] = described.choose(member, is_alone=len(fold.members) == 1, is_one_of_name=is_one)
+            if function[row] < 0 and described.has_losing:
+                function[row] = ANOTHERS
             row += 1
+
+
+def _losing_alone(
+    functions: _Functions,
+    losing: Losing | None,
+    folds: list[tuple[int, FoldClass]],
+    fold_idx: I64,
+    found: I64,
+    is_exact: Mask,
+    names: list[str],
+) -> Mask:
+    """Return which functions, described at bodies of one member that they are not, have lost to another definition."""
+    known = [{*map(kin, (member.name, *member.aliases))} for _, fold in folds for member in fold.members[:1]]
+    is_alone = np.array([len(fold.members) == 1 for _, fold in folds], np.bool_)
+    is_lost = is_exact & is_alone[fold_idx]
+    if losing is None:
+        return np.zeros_like(is_lost)
+    ats = fold_idx.tolist()
+    rows = [row for row in np.flatnonzero(is_lost).tolist() if not names[row] or kin(names[row]) not in known[ats[row]]]
+    others = np.array(rows, np.int64)
+    others = others[losing.of(found[others])]
+    members = [folds[ats[row]][1].members[0] for row in others.tolist()]
+    others = others[~functions.may_be_of(found[others], [(each.name, *each.aliases) for each in members])]
+    is_lost[:] = False
+    is_lost[others] = True
+    return is_lost
 
 
 def _claim_split(functions: _Functions, folds: list[tuple[int, FoldClass]], described: I64) -> None:
@@ -233,6 +293,11 @@ def _claim_lost(functions: _Functions, folds: list[tuple[int, FoldClass]], funct
         described[rows] = np.where(described[rows] < 0, first, described[rows])
 
 
+def _is_last_part(name: str, symbols: tuple[str, ...]) -> bool:
+    """Return whether a name without scopes is that of one of some symbols, mangled ones or others."""
+    return any(base_name(symbol).partition("@")[0] == name or f"{len(name)}{name}" in symbol for symbol in symbols)
+
+
 class _Described:
     """The functions that are described at one body; a body may have thousands."""
 
@@ -242,6 +307,7 @@ class _Described:
         self._by_kin: dict[str, list[tuple[int, str]]] = {}
         self._nameless: list[int] = []  # without a linkage name
         self._given: frozenset[int] = frozenset()
+        self.has_losing = False
 
     def give(self, dies: Iterable[int]) -> None:
         """Note the DIEs of members: these functions describe no other local one."""

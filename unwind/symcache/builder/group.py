@@ -76,4 +76,4 @@ def select(claims: Claims, described: I64, rows: I64) -> tuple[Claims, I64]:
 
 
 def _less(function: I64, base: int) -> I64:
-    return np.where(function >= 0, function - base, -1)
+    return np.where(function >= 0, function - base, function)

@@ -19,10 +19,10 @@ from icf.dwarf.units import DebugInfo, section_of_parts
 from icf.elf.image import Image
 from unwind.symcache.builder.anywhere import Anywhere
 from unwind.symcache.builder.bodies import Bodies
-from unwind.symcache.builder.claims import Claims
+from unwind.symcache.builder.claims import ANOTHERS, Claims
 from unwind.symcache.builder.job import Choices
 from unwind.symcache.builder.paths import Paths
-from unwind.symcache.builder.sequences import Chooser, covering, stated
+from unwind.symcache.builder.sequences import Chooser, contested, covering, stated
 
 UNREAD = -2  # the number of the table of a unit that was not asked for
 
@@ -81,7 +81,7 @@ class Lines:
         has = function >= 0
         choices.table[has] = self.table_of_unit[scan.functions.unit[function[has]]]
         start, end = bodies.start[claims.body], bodies.end[claims.body]
-        nowhere = np.flatnonzero(~has & ~claims.is_merged)
+        nowhere = np.flatnonzero(~has & ~claims.is_merged & (claims.function != ANOTHERS))
         choices.table[nowhere] = anywhere.choose(self.tables, self.file_maps, rows[nowhere], start[nowhere])
         is_lost = claims.lost >= 0
         order = np.argsort(choices.table, kind="stable")
@@ -91,9 +91,11 @@ class Lines:
             if program is None or not len(mine):
                 continue
             sequence = stated(program, scan, function[mine], start[mine])
-            guessed = np.flatnonzero(~(claims.is_merged | is_lost)[mine] & (sequence < 0))
+            is_hard = (claims.is_merged | is_lost)[mine]
+            is_hard |= (function[mine] >= 0) & contested(program, start[mine])
+            guessed = np.flatnonzero(~is_hard & (sequence < 0))
             sequence[guessed] = covering(program, start[mine[guessed]], end[mine[guessed]])
-            hard = np.flatnonzero((claims.is_merged | is_lost)[mine] & (sequence < 0))
+            hard = np.flatnonzero(is_hard & (sequence < 0))
             sequence[hard] = chooser.choose(program, function[mine[hard]], start[mine[hard]])
             usable = np.flatnonzero(sequence >= 0)
             sequence = sequence[usable]

@@ -7,10 +7,11 @@ The certain evidence comes first:
     alone       of its unit no other function, and one sequence, is at the body
     own lines   which of the sequences there have rows of the function's own lines (`icf.dwarf.line_choice`)
 
-A body that belongs to one function has the sequence that covers it. lld and mold tombstone the descriptions of folded
-functions, not their sequences. So as many of a unit's sequences start at a body as functions of that unit,
-tombstoned ones included, are there; if there are fewer, some of these are copies of functions that the linker took
-from another unit.
+A body that belongs to one function has the sequence that covers it, unless others begin there that differ from it: a
+weak definition that lost is folded into a function without being a member of its body. lld and mold tombstone the
+descriptions of folded functions, not their sequences. So as many of a unit's sequences start at a body as functions of
+that unit, tombstoned ones included, are there; if there are fewer, some of these are copies of functions that the
+linker took from another unit.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Self
 
 import numpy as np
 
-from icf.columns import I64, U64
+from icf.columns import I64, U64, Mask
 from icf.dwarf.dies import defined_subprograms, resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.line import LineProgram
@@ -58,6 +59,28 @@ def covering(program: LineProgram, start: U64, end: U64) -> I64:
     covers = (last >= 0) & (sequences.end[before] > start)
     within = (last + 1 < len(order)) & (sequences.start[after] < end)
     return np.where(covers, before, np.where(within, after, -1))
+
+
+def contested(program: LineProgram, start: U64) -> Mask:
+    """Return where several sequences begin whose rows differ: those of functions that are folded into one body."""
+    sequences = program.sequences
+    live = np.flatnonzero(~sequences.dead & (sequences.end > sequences.start))
+    order = live[np.argsort(sequences.start[live], kind="stable")]
+    begin = sequences.start[order]
+    first, last = np.searchsorted(begin, start), np.searchsorted(begin, start, side="right")
+    found = np.zeros(len(start), np.bool_)
+    for row in np.flatnonzero(last - first > 1).tolist():
+        here = order[first[row] : last[row]].tolist()
+        found[row] = any(not _are_equal(program, here[0], other) for other in here[1:])
+    return found
+
+
+def _are_equal(program: LineProgram, one: int, other: int) -> bool:
+    """Return whether two sequences have the same rows."""
+    first, last = program.sequences.row_start, program.sequences.row_end
+    rows, others = slice(int(first[one]), int(last[one])), slice(int(first[other]), int(last[other]))
+    columns = program.address, program.file_idx, program.line, program.column
+    return all(np.array_equal(column[rows], column[others]) for column in columns)
 
 
 class Chooser:

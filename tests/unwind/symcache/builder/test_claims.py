@@ -121,7 +121,8 @@ def test_where_the_linker_does_not_fold_all_names_are_those_of_the_one_function(
     are_aliases: bool, claimed: list[int]
 ) -> None:
     function = np.zeros(2, np.int64)
-    _claim_folds(functions(("f", 0x1000, 0x20)), fold(member("g"), member("h")), function, are_aliases=are_aliases)
+    described = functions(("f", 0x1000, 0x20))
+    _claim_folds(described, fold(member("g"), member("h")), function, None, are_aliases=are_aliases)
     assert function.tolist() == claimed
 
 
