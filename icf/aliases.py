@@ -116,6 +116,17 @@ def is_specialized(symbol: str) -> bool:
     return any(mark in symbol and mark in symbol[len(base_name(symbol)) :] for mark in (".constprop", ".specialized."))
 
 
+def is_clone_of_shared(symbol: str) -> bool:
+    """Return whether a function is a clone of one that units share, which each unit that made it has for itself.
+
+    Clones for certain arguments are not meant: those of two units can call different functions.
+
+    >>> is_clone_of_shared("_Z3foov.isra.0"), is_clone_of_shared("_ZL3foov.isra.0"), is_clone_of_shared("_Z3foov")
+    (True, False, False)
+    """
+    return is_clone(symbol) and not is_specialized(symbol) and symbol.startswith("_Z") and not is_of_one_unit(symbol)
+
+
 def base_name(symbol: str) -> str:
     """Return the linkage name without what a compiler appended: foo.cold, foo.constprop.0, foo.llvm.123.
 

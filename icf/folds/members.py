@@ -19,7 +19,7 @@ import numpy as np
 
 from icf.aliases import (
     is_abstract,
-    is_clone,
+    is_clone_of_shared,
     is_mangled,
     is_of_one_unit,
     is_specialized,
@@ -252,7 +252,7 @@ def _add_symbols(members: list[FoldMember], entries: list[Named]) -> None:
             members.append(member_of([entry]))
             continue
         relatives = by_kin.setdefault(kin(entry.name), [])
-        is_shared = _is_clone_of_shared(entry.name)
+        is_shared = is_clone_of_shared(entry.name)
         for member in relatives:
             at_home = is_shared or entry.file in member.files or not (entry.file or member.files)
             is_another = entry.local and not is_shared and bool(member.symbols) and member.is_named(entry.name)
@@ -279,7 +279,7 @@ def _add_reported(members: list[FoldMember], reported: list[ReportedFunction]) -
         mine = [member for member in relatives if _is_reported(member, name, file)]
         if len({member.name for member in mine}) > 1:  # clones of one function are functions
             mine = [member for member in mine if member.is_named(name)] or mine
-        if not _is_clone_of_shared(name) and any(member.is_named(name) for member in mine):
+        if not is_clone_of_shared(name) and any(member.is_named(name) for member in mine):
             mine = [member for member in mine if not member.is_named(name) or id(member) in free]
         if mine:
             free.discard(id(mine[0]))
@@ -292,14 +292,6 @@ def _add_reported(members: list[FoldMember], reported: list[ReportedFunction]) -
             relatives.append(member)
 
 
-def _is_clone_of_shared(name: str) -> bool:
-    """Return whether a function is a clone of one that units share, which each unit that made it has for itself.
-
-    Clones for certain arguments are not meant: those of two units can call different functions.
-    """
-    return is_clone(name) and not is_specialized(name) and name.startswith("_Z") and not is_of_one_unit(name)
-
-
 def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     """Return whether a member may be the function of that name and file."""
     if file and member.files and file not in member.files:
@@ -307,7 +299,7 @@ def _is_reported(member: FoldMember, name: str, file: str) -> bool:
     if file and member.symbols and not member.local and not is_mangled(name):
         return False  # a local function of C with the name of a global one
     names = (member.name, *member.aliases)
-    if member.symbols and member.local and not any(map(_is_clone_of_shared, (name, *names))):
+    if member.symbols and member.local and not any(map(is_clone_of_shared, (name, *names))):
         # a clone may be of another object, whose function has the same name, in a source file of the same name
         return any(same_function(known, name) for known in names)
     return member.is_named(name) or any(may_be_one_function(known, name) for known in names)

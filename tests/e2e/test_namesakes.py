@@ -327,3 +327,42 @@ def test_an_object_without_local_symbols_has_functions_all_the_same(
                 seen.add(entry)
                 assert not any(other in name for name in named)
     assert seen == {"ea(int)", "eb(int)"}
+
+
+INLINES = """
+    inline NOINLINE void shared(int n) { red(n); total += 1; }
+    template <class T> NOINLINE void step(int n) {
+      T::go(n);
+      total += 3; }
+    static NOINLINE void hop(int n) {
+      struct Shop { static void go(int n) {
+        shared(n); } };
+      step<Shop>(n); total += 1; }
+    void ENTRY(int n) { hop(n); total += 2; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GCC_LLD, GCC_LLDR, GOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("evidence", ["none", "image"])
+@pytest.mark.parametrize("level", ["-g", "-g1"])
+def test_a_function_without_debug_information_has_no_lines_of_its_namesake(
+    workshop: Workshop, evidence: str, level: str
+) -> None:
+    """The linker keeps the code of b/unit.cpp; a/unit.cpp has lines, and inlines `go` into `step`."""
+    sources = {"b": (unit(INLINES, ENTRY="eb"), "-g0"), "a": (unit(INLINES, ENTRY="ea"), level)}
+    objects = []
+    for name, (source, wanted) in sources.items():
+        (made,) = workshop.compile({"unit.cpp": source}, "-O3", wanted)
+        objects.append(made.rename(workshop.folder / f"{name}.o"))
+    objects += [*workshop.compile({"main.cpp": main_of("ea", "eb")}, "-g0"), workshop.sampler()]
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    if evidence != "none":
+        add_tables(workshop, evidence, program, objects)
+    for frames, truths in zip(program.resolve(), program.truth(), strict=True):
+        is_own = any("_Z2eai" in truth for truth in truths)
+        for frame, truth in zip(frames, truths, strict=True):
+            if any("step" in name or "hop" in name for name in truth) and frame["file"]:
+                assert is_own
+                assert frame["line"] in {4, 5, 8, 9} and (frame["line"] != 8 or frame["inlines"])

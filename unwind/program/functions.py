@@ -30,7 +30,7 @@ from functools import cached_property
 
 import numpy as np
 
-from icf.aliases import same_function
+from icf.aliases import is_clone_of_shared, same_function
 from icf.columns import U64
 from icf.demangle import demangle
 from icf.elf.image import Image
@@ -191,14 +191,24 @@ class SymbolFunctions:
 def _by_function(named: list[_Named], file_name: Callable[[int], str]) -> list[list[_Named]]:
     """Return the symbols of one address, variants of one constructor or destructor together, and versions of one name.
 
-    One address can have thousands of symbols, so only those are compared that may be variants.
+    Two local symbols of one name are two functions, also where their files have one name. One address can have
+    thousands of symbols, so only those are compared that may be variants.
     """
     alike: dict[tuple[str, str], list[list[_Named]]] = {}
     groups = []
     for entry in named:
         name = _unversioned(entry[2])
         likely = alike.setdefault((_VARIANT_DIGIT.sub("*", name), file_name(entry[3])), [])
-        group = next((group for group in likely if same_function(_unversioned(group[0][2]), name)), None)
+        is_own = entry[1] == _BIND_RANK[STB_LOCAL] and not is_clone_of_shared(name)
+        group = next(
+            (
+                group
+                for group in likely
+                if same_function(_unversioned(group[0][2]), name)
+                and not (is_own and any(other[1:3] == entry[1:3] for other in group))
+            ),
+            None,
+        )
         if group is None:
             group = []
             likely.append(group)
