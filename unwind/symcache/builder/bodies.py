@@ -55,7 +55,7 @@ def find_bodies(
     """Return all bodies; `ranges` are those of the functions in the debug information.
 
     `classes`: the fold classes of the image; None: those of its tables.
-    `losing`: tells whose ranges are no bodies, as they may be code of any function.
+    `losing`: tells whose ranges are left out, as any function may run there.
     """
     classes = _classes(image) if classes is None else _usable(classes)
     if ranges is None:

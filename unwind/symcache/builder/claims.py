@@ -248,7 +248,7 @@ def _losing_alone(
     is_exact: Mask,
     names: list[str],
 ) -> Mask:
-    """Return which functions, described at bodies of one member that they are not, have lost to another definition."""
+    """Return which functions, described at bodies of one member that they are not, are of losing definitions."""
     known = [{*map(kin, (member.name, *member.aliases))} for _, fold in folds for member in fold.members[:1]]
     is_alone = np.array([len(fold.members) == 1 for _, fold in folds], np.bool_)
     is_lost = is_exact & is_alone[fold_idx]
