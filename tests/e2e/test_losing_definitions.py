@@ -128,3 +128,34 @@ def lines_of(program: Program, function: str) -> set[tuple[str, int] | None]:
         for frame, truth in zip(frames, truths, strict=True)
         if function in truth
     }
+
+
+CLONES = """
+    extern volatile int total;
+    volatile int total;
+    static NOINLINE void done(int n) { SAMPLE(); total += n; }
+    static inline __attribute__((always_inline)) void red(int n) { done(n); total += 1; }
+    static inline __attribute__((always_inline)) void blue(int n) { done(n); total += 1; }
+    static NOINLINE void with(void (*f)(int), int n) { f(n); total += 1; }
+    NOINLINE void enter(int n) { with(red, n); total += 1; with(blue, n); total += 2; }
+    int main(int n, char **) { enter(n); return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("evidence", ["none", "pass", "link"])
+def test_what_is_inlined_in_one_clone_is_not_said_of_another(workshop: Workshop, evidence: str) -> None:
+    """gcc clones `with` for `red` and for `blue`; gold drops the symbol of one of both, not its description."""
+    objects = [*workshop.compile({"main.cpp": CLONES}, "-O3", "-fno-ipa-icf"), workshop.sampler()]
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    if evidence == "link":
+        done = workshop.link_with_pass(program, objects, *workshop.toolchain.link_flags, "-Wl,--icf=all")
+        assert done.returncode == 0, done.stderr
+    elif evidence == "pass":
+        icf("pass", program.folded, *workshop.pass_options(program))
+    assert b"_ZL4withPFviEi.constprop.1" in objects[0].read_bytes()
+    inlined = [{each["name"] for frame in stack for each in frame["inlines"]} for stack in program.resolve()]
+    assert len(inlined) == 2
+    assert "blue" not in "".join(inlined[0]) and "red" not in "".join(inlined[1])

@@ -92,6 +92,20 @@ class _Functions:
         rows = zip(self.texts(identity.name), (identity.linkage_name == 0).tolist(), symbols, strict=True)
         return np.array([is_bare and _is_last_part(name, known) for name, is_bare, known in rows], np.bool_)
 
+    def are_clones(self, bodies: I64, functions: I64) -> Mask:
+        """Return which functions, each described at the body in its row, a unit describes there more than once.
+
+        gcc has made clones of it for certain arguments, and others may be inlined in each.
+        """
+        found = np.zeros(len(bodies), np.bool_)
+        rows = np.flatnonzero(np.bincount(bodies)[bodies] > 1)
+        identity = resolve(self._debug, self.die[functions[rows]])
+        rows, root = rows[identity.from_abstract], identity.root[identity.from_abstract].astype(np.int64)
+        key = np.stack([bodies[rows], self._unit[functions[rows]].astype(np.int64), root], axis=1)
+        _, at, counts = np.unique(key, axis=0, return_inverse=True, return_counts=True)
+        found[rows] = counts[at.reshape(-1)] > 1
+        return found
+
     def of_dies(self, dies: U64) -> I64:
         """Return the functions that the DIEs at these offsets describe, -1 for none."""
         if not len(self.die):
@@ -199,6 +213,8 @@ def _claim_symbols(
     order = order[rank[order] < 2]
     claimed, best = np.unique(claim[order], return_index=True)
     function[claimed] = found[order[best]]
+    exact = order[is_exact[order]]
+    function[claim[exact][functions.are_clones(claim[exact], found[exact])]] = ANOTHERS
 
 
 def _claim_folds(
