@@ -129,9 +129,12 @@ class ObjectFile:
 
     @cached_property
     def source_file(self) -> str:
-        """The source that the object was compiled from, as its first STT_FILE symbol names it; "" if none does."""
+        """The source that the object was compiled from, as its STT_FILE symbol names it.
+
+        "" if it has none, or several: then `ld -r` has made it of several objects.
+        """
         rows = np.flatnonzero(self.symbols.type == STT_FILE)
-        return source_name(self.symbols.name(int(rows[0]))) if len(rows) else ""
+        return source_name(self.symbols.name(int(rows[0]))) if len(rows) == 1 else ""
 
     @cached_property
     def functions(self) -> I64:

@@ -366,3 +366,37 @@ def test_a_function_without_debug_information_has_no_lines_of_its_namesake(
             if any("step" in name or "hop" in name for name in truth) and frame["file"]:
                 assert is_own
                 assert frame["line"] in {4, 5, 8, 9} and (frame["line"] != 8 or frame["inlines"])
+
+
+PAIR = """
+    extern volatile int total;
+    static NOINLINE void FIRST(int n) { SAMPLE(); total += n; }
+    static NOINLINE void SECOND(int n) { SAMPLE(); total += n; }
+    static NOINLINE void step(int n) { FIRST(n); total += 1; }
+    static NOINLINE void hop(int n) { SECOND(n); total += 1; }
+    void ENTRY(int n) { step(n); total += PLUS; hop(n); total += 1; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_MOLD, LLD_ALONE], ids=str, indirect=True)
+@pytest.mark.parametrize("level", ["-g", "-g0"])
+def test_an_object_of_several_objects_has_several_source_files(workshop: Workshop, level: str) -> None:
+    """`ld -r` joins a.o and b.o: what it has of a `step` may be of the other one."""
+    kinds = (("a", "ra", "ba", "ea", "3"), ("b", "rb", "bb", "eb", "4"))
+    sources = {}
+    for file, *words in kinds:
+        text = PAIR
+        for word, meaning in zip(("FIRST", "SECOND", "ENTRY", "PLUS"), words, strict=True):
+            text = text.replace(word, meaning)
+        sources[f"{file}.cpp"] = text
+    flags = AS_IT_IS if workshop.toolchain.compiler == "gcc" else ()
+    parts = workshop.compile(sources, level, *flags)
+    joined = workshop.folder / "joined.o"
+    run(tool("ld"), "-r", "--unique", *parts, "-o", joined)
+    main = main_of("ea", "eb").replace(LEAVES, "")
+    objects = [joined, *workshop.compile({"main.cpp": main}), workshop.sampler()]
+    folded, report = workshop.link("program", objects, "all")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    program = Program(folded, unfolded, report)
+    add_tables(workshop, "link", program, objects)
+    program.check()
