@@ -11,7 +11,8 @@ A slot holds a method of its class, or of one of its bases. If no member of the 
 is if that method is of another file, where a class has the same name. The vtable of a further base has an offset to
 top. A method of a class whose part of the object begins elsewhere needs a thunk there: only a thunk to one explains the
 slot. Without RTTI the bases are not known: a method of one is virtual, and in that slot of its own vtable, too. One
-method hides another: where a thunk shares the body of a method of a base, this finds nothing.
+method hides another: where a thunk shares the body of a method of a base, this finds nothing. Each slot of a vtable has
+a function of its own, so a body to which more slots of one vtable lead than it has functions lacks one, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from icf.aliases import kin
 from icf.columns import I64, U64, Mask
 from icf.dwarf.virtual import VirtualDies
 from icf.elf.image import Image
@@ -35,6 +37,7 @@ from icf.vtables.rtti import ANYWHERE, LEVELS_MAX, Classes
 
 ANY = 0  # file
 _VTABLE = "_ZTV"
+_COLD = ".cold"
 _OFFSET_TO_TOP = np.uint64(16)  # it stands so many bytes before an address point
 _BASES_MAX = 1 << 20  # of all classes asked about
 _DIES_MAX = 1 << 8  # at one body: the classes of more are not read
@@ -48,13 +51,14 @@ def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> f
         return frozenset()
     groups, slots = vtables.groups, vtables.slots
     slots = slots.rows(np.flatnonzero(is_local[groups.symbol][slots.group] & is_in(slots.target, finder.bodies.start)))
+    crowded = _crowded(finder, slots)
     files = _Files(finder)
     has_class = groups.typeinfo != 0
     vaddr, group, offset = _asked(vtables, slots.rows(np.flatnonzero(has_class[slots.group])))
     lineages = _Lineages.of(vtables.classes, vtables.classes_of(group), offset)
     if lineages is None:
         return frozenset(slots.target.tolist())
-    found = _lacking(finder, vaddr, groups.symbol[group], lineages, files)
+    found = crowded | _lacking(finder, vaddr, groups.symbol[group], lineages, files)
 
     slots = slots.rows(np.flatnonzero(~has_class[slots.group]))
     vaddr, group, _ = _asked(vtables, slots)
@@ -66,6 +70,27 @@ def find_unseen_methods(image: Image, finder: FoldFinder, vtables: Vtables) -> f
         asked = zip(slots.target.tolist(), slots.slot.tolist(), strict=True)
         found |= {vaddr for vaddr, slot in asked if not bases.may_hold(vaddr, slot)}
     return frozenset(found)
+
+
+def _crowded(finder: FoldFinder, slots: Slots) -> set[int]:
+    """Return the bodies that have fewer functions than slots of one vtable lead to them, with their cold parts."""
+    key = np.column_stack([slots.vtable.view(np.int64), slots.target.view(np.int64), slots.slot.astype(np.int64)])
+    pairs, counts = np.unique(distinct_rows(key)[:, :2], axis=0, return_counts=True)
+    found, names = set[int](), set[str]()
+    for vaddr, count in zip(pairs[counts > 1, 1].tolist(), counts[counts > 1].tolist(), strict=True):
+        here = finder.image.symbols.names(finder.bodies.symbols_at(vaddr).tolist())
+        known: set[str | int] = set(map(kin, here))
+        if finder.functions is not None and finder.identities is not None:
+            for each in finder.identities.of(finder.functions.die[finder.bodies.dwarf_at(vaddr)].tolist()):
+                known.add(kin(each.linkage) if each.linkage else each.root)
+        if len(known) < count:
+            found.add(vaddr)
+            names.update(f"{name}{_COLD}" for name in here)
+    if names:
+        rows = finder.bodies.symbol_rows.tolist()
+        values = zip(finder.image.symbols.names(rows), finder.bodies.symbol_value.tolist(), strict=True)
+        found.update(vaddr for name, vaddr in values if name in names)
+    return found
 
 
 def _asked(vtables: Vtables, slots: Slots) -> tuple[U64, I64, I64]:

@@ -158,3 +158,36 @@ def test_bodies_with_too_many_classes_to_read_are_open(
     of_sampler = open_members()  # it has no debug information
     monkeypatch.setattr(unseen_methods, limit, 0)
     assert open_members() > of_sampler
+
+
+THUNKS = """
+    #define WORK try { leaf(this); if (total & 1) throw 1; total += 7; } catch (int) { leaf(this); ++total; }
+    extern int total;
+    int total;
+    struct Side { int q; virtual void d(); };
+    struct Root { int pad; virtual void a() = 0; virtual void c() = 0; };
+    void Side::d() { total += 9; }
+    static NOINLINE void leaf(void *p) { SAMPLE(); total += p != nullptr; }
+    extern Root *volatile root;
+    namespace {
+      struct Impl : Side, Root {
+        void a() override { WORK }
+        void c() override { WORK }
+      };
+    }
+    static Root *make() { return new Impl; }
+    Root *volatile root;
+    NOINLINE void enter() { root = make(); root->a(); total += 1; root->c(); total += 2; }
+    int main() { enter(); return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("level", ["-g", "-g1", "-g0"])
+def test_two_slots_of_a_vtable_have_two_functions(workshop: Workshop, level: str) -> None:
+    """gcc copies both methods into thunks, which fold; gold drops one symbol, and that of its cold part."""
+    flags = ["-fPIC", "-fno-ipa-icf", "-fno-devirtualize", "-fno-devirtualize-speculatively"]
+    program = workshop.build(THUNKS, [level, *flags])
+    assert any(name.startswith("_ZThn") for names in program.merged() for name in names)
+    program.add_tables()
+    program.check_names()
