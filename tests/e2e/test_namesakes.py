@@ -247,9 +247,9 @@ CLONE = """
 AS_IT_IS = ("-fno-ipa-icf", "-fno-ipa-cp", "-fno-ipa-sra")
 
 
-@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_MOLD], ids=str, indirect=True)
 @pytest.mark.parametrize("evidence", ["report", "link"])
-@pytest.mark.parametrize("levels", [("-g", "-g"), ("-g", "-g0"), ("-g0", "-g0")], ids=str)
+@pytest.mark.parametrize("levels", [("-g", "-g0"), ("-g0", "-g0")], ids=str)
 @pytest.mark.parametrize("name", ["unit.cpp", "other.cpp"])
 def test_a_clone_is_not_of_a_function_of_that_name_in_another_object(
     workshop: Workshop, evidence: str, levels: tuple[str, str], name: str
@@ -298,7 +298,7 @@ def test_classes_of_a_report_may_have_kept_functions_of_one_name(workshop: Works
     program.check()
 
 
-@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_MOLD, CLANG_GOLD, LLD_ALONE, MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, CLANG_GOLD, MOLD], ids=str, indirect=True)
 @pytest.mark.parametrize("evidence", ["report", "link"])
 @pytest.mark.parametrize("level", ["-g", "-g0"])
 @pytest.mark.parametrize("stripped", [0, 1])

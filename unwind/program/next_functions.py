@@ -52,10 +52,10 @@ def _before(others: U64, starts: U64, ends: U64) -> U64:
 
 def _called(image: Image, starts: U64, ends: U64) -> U64:
     """Return the places after the starts, before the ends, that something calls."""
-    sizes = ends - np.minimum(starts, ends)
-    if not 0 < int(sizes.sum()) <= _MOST_BYTES:
+    spans = [(low, high) for low, high in zip(starts.tolist(), ends.tolist(), strict=True) if high > low + 1]
+    if not 0 < sum(high - low for low, high in spans) <= _MOST_BYTES:
         return ends[:0]
-    inside = np.concatenate([np.arange(low + 1, high, dtype=np.uint64) for low, high in zip(starts, ends, strict=True)])
+    inside = np.concatenate([np.arange(low + 1, high, dtype=np.uint64) for low, high in spans])
     try:
         return distinct(find_branches(image, inside, inside[:0]).target)
     except FormatError:  # its code is not read, either
