@@ -6,6 +6,7 @@ and this one in an object without local symbols.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -49,11 +50,14 @@ def _namesakes(columns: MemberColumns) -> I64:
     is_bare[columns.dies[0]] = False
     bare = np.flatnonzero(is_bare)
     known = columns.files_at(bare)
-    bare = np.array([row for row in bare.tolist() if not known.get(row)], np.int64)
-    body = np.searchsorted(columns.start, bare, side="right") - 1
+    rows_of: dict[int, list[int]] = {}
+    for row, body in zip(bare.tolist(), np.searchsorted(columns.start, bare, side="right").tolist(), strict=True):
+        if not known.get(row):
+            rows_of.setdefault(body - 1, []).append(row)
     found = []
-    for row, name, at in zip(bare.tolist(), columns.names_at(bare), body.tolist(), strict=True):
-        others = np.arange(columns.start[at], columns.start[at + 1])
-        if columns.names_at(others).count(name) > 1:
-            found.append(row)
+    for body, rows in rows_of.items():
+        first, end = columns.start[body : body + 2].tolist()
+        names = columns.names_at(np.arange(first, end))
+        counts = Counter(names)
+        found += [row for row in rows if counts[names[row - first]] > 1]
     return np.array(found, np.int64)

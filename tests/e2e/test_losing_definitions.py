@@ -144,15 +144,8 @@ CLONES = """
 @pytest.mark.parametrize("evidence", ["none", "pass", "link"])
 def test_what_is_inlined_in_one_clone_is_not_said_of_another(workshop: Workshop, evidence: str) -> None:
     """gcc clones `with` for `red` and for `blue`; gold drops the symbol of one of both, not its description."""
-    objects = [*workshop.compile({"main.cpp": CLONES}, "-O3", "-fno-ipa-icf"), workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
-    if evidence == "link":
-        done = workshop.link_with_pass(program, objects, *workshop.toolchain.link_flags, "-Wl,--icf=all")
-        assert done.returncode == 0, done.stderr
-    elif evidence == "pass":
-        icf("pass", program.folded, *workshop.pass_options(program))
+    objects = workshop.compile({"main.cpp": CLONES}, "-O3", "-fno-ipa-icf")
+    program = linked(workshop, objects, evidence)
     assert b"_ZL4withPFviEi.constprop.1" in objects[0].read_bytes()
     inlined = [{each["name"] for frame in stack for each in frame["inlines"]} for stack in program.resolve()]
     assert len(inlined) == 2
