@@ -41,9 +41,7 @@ def built(
 
 def linked(workshop: Workshop, units: list[Path], evidence: str) -> Program:
     objects = [*units, *workshop.compile({"main.cpp": MAIN}), workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     if evidence == "link":
         done = workshop.link_with_pass(program, objects, *workshop.toolchain.link_flags, "-Wl,--icf=all")
         assert done.returncode == 0, done.stderr

@@ -43,9 +43,7 @@ def build(workshop: Workshop, flags: list[str], evidence: str, *, is_last: bool)
 
 def linked(workshop: Workshop, objects: list[Path], evidence: str) -> Program:
     objects = [*objects, workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     if evidence == "link":
         done = workshop.link_with_pass(program, objects, *workshop.toolchain.link_flags, "-Wl,--icf=all")
         assert done.returncode == 0, done.stderr

@@ -223,9 +223,7 @@ def test_functions_of_c_with_one_name(
     main = f'volatile int total; extern "C" {{ void ea(int), eb(int); }} {leaves}'
     main += "int main(int n, char **) { ea(n); total += 1; eb(n); total += 1; return 0; }"
     objects += [*workshop.compile({"main.cpp": main}), workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     add_tables(workshop, evidence, program, objects)
     found = program.check()
     for stack, truths in zip(program.resolve(), program.truth(), strict=True):
@@ -264,9 +262,7 @@ def test_a_clone_is_not_of_a_function_of_that_name_in_another_object(
     (plain,) = workshop.compile({name: second}, *AS_IT_IS, levels[1])
     main = main_of("ea", "eb").replace(LEAVES, "char arena[9];")
     objects = [clone, plain, *workshop.compile({"main.cpp": main}), workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     assert b"_ZL4stepPv.constprop.0" in clone.read_bytes()
     add_tables(workshop, evidence, program, objects)
     program.check()
@@ -314,9 +310,7 @@ def test_an_object_without_local_symbols_has_functions_all_the_same(
         objects += workshop.compile({f"{file}.cpp": f"extern volatile int total; {text}"}, level)
     run(tool("strip"), "-g", "--strip-unneeded", objects[stripped])
     objects += [*workshop.compile({"main.cpp": main_of("ea", "eb").replace(LEAVES, "")}), workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     add_tables(workshop, evidence, program, objects)
     seen = set()
     for stack in program.resolve():  # in the stripped object the symbols tell no truth
@@ -355,9 +349,7 @@ def test_a_function_without_debug_information_has_no_lines_of_its_namesake(
         (made,) = workshop.compile({"unit.cpp": source}, "-O3", wanted)
         objects.append(made.rename(workshop.folder / f"{name}.o"))
     objects += [*workshop.compile({"main.cpp": main_of("ea", "eb")}, "-g0"), workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     if evidence != "none":
         add_tables(workshop, evidence, program, objects)
     for frames, truths in zip(program.resolve(), program.truth(), strict=True):
@@ -395,8 +387,6 @@ def test_an_object_of_several_objects_has_several_source_files(workshop: Worksho
     run(tool("ld"), "-r", "--unique", *parts, "-o", joined)
     main = main_of("ea", "eb").replace(LEAVES, "")
     objects = [joined, *workshop.compile({"main.cpp": main}), workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     add_tables(workshop, "link", program, objects)
     program.check()

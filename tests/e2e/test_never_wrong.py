@@ -231,9 +231,7 @@ def test_a_static_function_without_debug_information_leaves_no_trace(workshop: W
     objects = workshop.compile({"main.cpp": main})
     objects += workshop.compile({"bare.cpp": f"extern int total; {UNSEEN[way]}"}, "-g0", "-fno-devirtualize")
     objects.append(workshop.sampler())
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     assert len(program.merged()) == 2
     program.add_tables()
     verdicts = {frames[1]["verdict"] for frames in program.resolve()}
@@ -257,9 +255,7 @@ def test_a_unit_may_describe_only_some_of_its_functions(workshop: Workshop, leve
     main += "int main() { enter_seen(1); ++total; enter_hidden(2); }"
     seen, *others = workshop.compile({"seen.cpp": source.replace("NAME", "seen"), "main.cpp": main})
     objects = [*((bare, seen) if is_kept else (seen, bare)), *others, workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     assert len(program.merged()) == 2
     program.add_tables()
     program.check_names()
@@ -426,9 +422,7 @@ def test_a_die_of_a_local_function_describes_none_with_external_linkage(workshop
     main = "namespace { struct Hidden { int cents; void run(int n); };" + method % "Hidden::run" + "}"
     main = f"int total; void enter(int); {main} int main() {{ enter(1); Hidden h{{2}}; h.run(total); ++total; }}"
     objects = [*workshop.compile({"bare.cpp": bare}, "-g0"), *workshop.compile({"main.cpp": main}), workshop.sampler()]
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     assert len(program.merged()) == 3
     program.add_tables()
     hidden = "_ZN12_GLOBAL__N_16Hidden3runEi"

@@ -172,9 +172,7 @@ def test_annotated_objects_name_the_callees(workshop: Workshop) -> None:
     objects = workshop.compile(sources, NOPLT)
     run(*icf_command(), "annotate", *objects)
     objects.append(workshop.sampler(NOPLT))
-    folded, report = workshop.link("program", objects, "all")
-    unfolded, _ = workshop.link("program.unfolded", objects, "none")
-    program = Program(folded, unfolded, report)
+    program = workshop.program(objects)
     program.add_tables()
     verdicts = program.check()
     assert verdicts[APPLES] == verdicts[PEARS] == {"unique"}

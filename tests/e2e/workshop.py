@@ -113,6 +113,16 @@ class Workshop:
             tool("aarch64-linux-gnu-g++")  # for its libraries
             emulator = (tool("qemu-aarch64"),)
         objects = [*self.compile(sources, *flags), self.sampler(*(flag for flag in flags if flag.startswith("-f")))]
+        return self.program(objects, link_flags, folding, emulator)
+
+    def program(
+        self,
+        objects: Sequence[Path],
+        link_flags: Sequence[str] = (),
+        folding: str = "all",
+        emulator: tuple[str, ...] = (),
+    ) -> Program:
+        """A program of objects, with and without folding; the sampler is one of them."""
         folded, report = self.link("program", objects, folding, link_flags)
         unfolded, _ = self.link("program.unfolded", objects, "none", link_flags)
         return Program(folded, unfolded, report, emulator=emulator)
