@@ -1,7 +1,7 @@
 """What the commands cost grows with a program, not with its square.
 
-A source with what programs have of merged functions is compiled once and linked in 250 and in 1,000 copies, so that its
-bodies have 250 and 1,000 members. What takes four times as long is in proportion; what looks through all members for
+A source with what programs have of merged functions is compiled once and linked in 200 and in 800 copies, so that its
+bodies have 200 and 800 members. What takes four times as long is in proportion; what looks through all members for
 each member takes sixteen times as long, once the start of the process no longer counts.
 """
 
@@ -20,7 +20,7 @@ from tests.bench.timing import run as cost_of
 from tests.support.paths import ROOT
 from tests.support.toolchain import linker_options, run, tool
 
-FEW, MANY = 250, 1000
+FEW, MANY = 200, 800
 MOST = 5.5  # times as long: what is in proportion takes 2 to 4.2, what is not took 6.2 or more
 LIKE_THIS = "-O2 -g -ffunction-sections -fdata-sections -w".split()
 

@@ -53,9 +53,8 @@ def linked(workshop: Workshop, objects: list[Path], evidence: str) -> Program:
 
 
 @pytest.mark.parametrize("toolchain", [GOLD, CLANG_GOLD, LLD_ALONE, GCC_MOLD], ids=str, indirect=True)
-@pytest.mark.parametrize("flags", ["-g1", "-g0 -fno-asynchronous-unwind-tables"])
+@pytest.mark.parametrize(("flags", "is_last"), [("-g1", True), ("-g0 -fno-asynchronous-unwind-tables", False)])
 @pytest.mark.parametrize("evidence", ["none", "link"])
-@pytest.mark.parametrize("is_last", [False, True])
 def test_code_that_has_lost_its_symbol_is_not_the_previous_functions(
     workshop: Workshop, flags: str, evidence: str, is_last: bool
 ) -> None:

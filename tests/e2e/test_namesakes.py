@@ -204,8 +204,19 @@ INIT = """
 
 @pytest.mark.parametrize("toolchain", [GOLD, LLD, GCC_LLD, GCC_LLDR, GCC_MOLD], ids=str, indirect=True)
 @pytest.mark.parametrize("evidence", ["image", "report", "link"])
-@pytest.mark.parametrize("linkages", [("", "static"), ("static", ""), ("static", "static")], ids=str)
-@pytest.mark.parametrize("levels", [("-g", "-g"), ("-g", "-g0"), ("-g0", "-g"), ("-g1", "-g1")], ids=str)
+@pytest.mark.parametrize(
+    ("linkages", "levels"),
+    [
+        (("", "static"), ("-g", "-g")),
+        (("", "static"), ("-g0", "-g")),
+        (("static", ""), ("-g", "-g0")),
+        (("static", ""), ("-g1", "-g1")),
+        (("static", "static"), ("-g", "-g")),
+        (("static", "static"), ("-g", "-g0")),
+        (("static", "static"), ("-g0", "-g")),
+    ],
+    ids=str,
+)
 def test_functions_of_c_with_one_name(
     workshop: Workshop, evidence: str, linkages: tuple[str, str], levels: tuple[str, str]
 ) -> None:
@@ -296,8 +307,7 @@ def test_classes_of_a_report_may_have_kept_functions_of_one_name(workshop: Works
 
 @pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, CLANG_GOLD, MOLD], ids=str, indirect=True)
 @pytest.mark.parametrize("evidence", ["report", "link"])
-@pytest.mark.parametrize("level", ["-g", "-g0"])
-@pytest.mark.parametrize("stripped", [0, 1])
+@pytest.mark.parametrize(("level", "stripped"), [("-g", 0), ("-g0", 1)])
 def test_an_object_without_local_symbols_has_functions_all_the_same(
     workshop: Workshop, evidence: str, level: str, stripped: int
 ) -> None:

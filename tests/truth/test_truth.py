@@ -205,13 +205,11 @@ def test_a_member_is_one_function(names: list[str], functions: list[list[str]], 
     assert is_one_function(names, functions) is expected
 
 
-NAMESAKES = [
+NAMESAKES = [  # all are measured by `make accuracy`
     (SMALL_FORMS, Kind("clang", "lld", ("image",))),
     (SMALL_FORMS, Kind("clang-lto", "lld", ("image", "link"))),
     (SMALL_FORMS, Kind("gcc", "mold", ("report",))),
-    (SMALL_FORMS, Kind("gcc-lto", "mold", ("report",))),
-    (SMALL_FORMS, Kind("gcc-O0", "gold", ("image", "objects"))),
-    (SMALL_STATICS, Kind("clang-lto", "lld", ("image",))),
+    (SMALL_FORMS, Kind("gcc-O0", "gold", ("image",))),
     (SMALL_STATICS, Kind("clang-thinlto", "lldr", ("image",))),
     (INNER, Kind("clang", "lld", ("image",))),
 ]

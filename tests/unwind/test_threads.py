@@ -71,6 +71,7 @@ def test_resolver(shop: Path) -> None:
     check_in_threads(lambda vaddr: resolver.resolve([vaddr, 0x8F5, 0x90F, vaddr]), vaddrs)
 
 
+@pytest.mark.first_alone  # the second loads all modules
 def test_process() -> None:
     with open_process("self") as symbolizer:
         functions = (pythonapi.PyList_New, pythonapi.PyDict_New, pythonapi.PyTuple_New, pythonapi.PyLong_FromLong)

@@ -87,8 +87,11 @@ def check_tools(path: Path, out: Path, kind: str) -> None:
             assert bytes(debug.contents(edit.name)) == edit.content
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("linker", "method"), [(linker, method) for linker in LINKERS for method in METHODS[linker]])
+VARIANTS = [(linker, "none", kind) for linker in LINKERS for kind in KINDS]
+VARIANTS += [(linker, method, "pie") for linker in LINKERS for method in METHODS[linker] if method != "none"]
+
+
+@pytest.mark.parametrize(("linker", "method", "kind"), VARIANTS)
 def test_added_sections_disturb_nobody(linker: str, method: str, kind: str, tmp_path: Path) -> None:
     path = build(tmp_path, linker, kind, f"-Wl,--compress-debug-sections={method}")
     before, out = path.read_bytes(), tmp_path / "b.out"
