@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from icf.aliases import is_of_one_unit
 from icf.columns import I64, U64, Mask
+from icf.dwarf.clone_names import clone_names
 from icf.dwarf.columns import COMP_DIR, LANGUAGE, NAME, OFFSET
 from icf.dwarf.constants import DW_LANG_C_names
 from icf.dwarf.dies import resolve
@@ -111,10 +112,12 @@ class Identities:
         """Read the names of these DIEs."""
         languages = self.debug.units[self.debug.unit_of(known.die), LANGUAGE].tolist()
         self._read_texts(distinct(np.concatenate([known.linkage_name, known.name])))
+        clones = clone_names(self.debug, np.where(known.linkage_name == 0, known.name, np.uint64(0)), known.root)
         columns = known.linkage_name, known.name, known.external, known.root, known.decl_line, known.from_abstract
         rows = zip(known.die.tolist(), languages, *(column.tolist() for column in columns), strict=True)
-        for die, language, linkage_reference, name_reference, external, root, line, from_abstract in rows:
-            name = self._text(name_reference)
+        for at, row in enumerate(rows):
+            die, language, linkage_reference, name_reference, external, root, line, from_abstract = row
+            name = clones.get(at) or self._text(name_reference)
             linkage = self._text(linkage_reference)
             if linkage and linkage_reference >> 60 == 2:  # a reference out of .debug_str reads as the empty string
                 self.str_offsets[linkage] = linkage_reference & (1 << 60) - 1

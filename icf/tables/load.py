@@ -113,14 +113,16 @@ def load_tables(image: AnyImage) -> Tables:
 
 
 def _names_from_debug_info(image: Image, dies: U64) -> dict[int, str]:
+    from icf.dwarf.clone_names import clone_names
     from icf.dwarf.dies import resolve
     from icf.dwarf.opening import open_debug
 
     try:
         debug = open_debug(image, restore=False)
         identity = resolve(debug, dies)
+        references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+        clones = clone_names(debug, references, identity.root)
     except IcfError:  # the tables can be read without it
         return {}
-    references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
-    names = (debug.string(reference).decode("utf-8", "surrogateescape") for reference in references.tolist())
-    return dict(zip(dies.tolist(), names, strict=True))
+    texts = (debug.string(reference).decode("utf-8", "surrogateescape") for reference in references.tolist())
+    return {die: clones.get(row) or text for row, (die, text) in enumerate(zip(dies.tolist(), texts, strict=True))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain, Workshop
 
 FILE = """
@@ -52,3 +53,34 @@ def test_a_fraction_in_a_name_is_no_identifier(workshop: Workshop) -> None:
     else:  # lld leaves the address of one DIE, which both symbols fit
         assert of_fraction in (None, "int (anonymous namespace)::f<0x1.4p+1>(int)")
         assert of_number in (None, "int (anonymous namespace)::e::f<3>(int)")
+
+
+# gcc compiles the first without -g, and describes it in the link, by the names of its clones of the destructors
+CLONES = {
+    "nuts.cpp": """
+    extern volatile int total;
+    namespace {
+    struct Nut { virtual ~Nut() { SAMPLE(); total += 1; } };
+    struct Pecan : virtual Nut { NOINLINE ~Pecan() { SAMPLE(); total += 4; } };
+    struct Walnut : virtual Nut { NOINLINE ~Walnut() { SAMPLE(); total += 4; } };
+    struct Pie : Pecan {};
+    struct Cake : Walnut {};
+    }
+    NOINLINE void pecan() { Pie pie; total += 2; }
+    NOINLINE void walnut() { Cake cake; total += 3; }
+    """,
+    "main.cpp": "volatile int total; void pecan(), walnut(); int main() { pecan(); walnut(); total += 1; return 0; }",
+}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_a_destructor_has_the_name_of_its_class_not_that_of_a_clone(workshop: Workshop) -> None:
+    nuts = workshop.compile({"nuts.cpp": CLONES["nuts.cpp"]}, "-flto", "-g0", "-fno-ipa-cp")
+    main = workshop.compile({"main.cpp": CLONES["main.cpp"]}, "-flto")
+    program = workshop.program([*nuts, *main, workshop.sampler()], ["-flto", "-O2", "-g", "-ffunction-sections"])
+    assert b"__dt_del \0" in program.folded.read_bytes()
+    program.add_tables()
+    assert program.resolve()[0][1]["candidate_names"] == ["(anonymous namespace)::Pecan::~Pecan()", "~Walnut"]
+    program.add_tables("--icf-report", program.report)  # then no body may have further functions
+    shown = icf("symbolize", "-i", "-e", program.folded, *program.stacks()[1].split()).splitlines()
+    assert [line for line in shown if "~" in line] == ["~Nut", "(anonymous namespace)::Pie::~Pie()"]

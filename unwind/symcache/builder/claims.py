@@ -176,8 +176,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
         lost[: len(body)] = np.where(function[: len(body)] < 0, described, -1)
         function[len(body) + len(only) :] = scan.function_ranges.owner[bodies.function[unnamed]]
         owner = scan.function_ranges.owner[bodies.function[unnamed]]
-        identity = resolve(debug, scan.functions.die[owner])
-        unnamed_names = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+        unnamed_names = names.of_functions(resolve(debug, scan.functions.die[owner]))
     name = np.concatenate([np.array(text, np.uint64), names.of_symbols(bodies.symbol[only]), unnamed_names])
     flag = np.zeros(len(all_bodies), np.uint32)
     flag[: len(flags)] = flags

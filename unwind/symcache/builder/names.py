@@ -14,6 +14,8 @@ from array import array
 import numpy as np
 
 from icf.columns import I64, U32, U64
+from icf.dwarf.clone_names import clone_names
+from icf.dwarf.dies import Identity
 from icf.dwarf.units import DebugInfo
 from icf.elf.image import Image
 from icf.string_kinds import STRING_KIND
@@ -68,6 +70,15 @@ class Names:
         start = len(self._texts)
         self._texts += text.encode("utf-8", "surrogateescape") + b"\0"
         return int(_TEXT) | start
+
+    def of_functions(self, identity: Identity) -> U64:
+        """Return the references of the names of functions of the debug information: linkage names, or else others."""
+        references = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
+        if self._debug is not None:
+            plain = np.where(identity.linkage_name == 0, identity.name, np.uint64(0))
+            for row, name in clone_names(self._debug, plain, identity.root).items():
+                references[row] = self.of_text(name)
+        return references
 
     def of_symbols(self, rows: I64) -> U64:
         """Return the references of the names of symbols, without versions (`fopen@@GLIBC_2.2.5`)."""

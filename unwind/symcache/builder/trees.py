@@ -44,8 +44,6 @@ class Trees:
         origin = origins.of_node[named]
         uses = np.bincount(origin, minlength=len(origins.identity.name))
         used = np.flatnonzero(uses)
-        identity = origins.identity.rows(used)
-        texts = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)
         numbers = np.zeros(len(uses), np.uint32)
-        numbers[used] = names.number(texts, uses[used])
+        numbers[used] = names.number(names.of_functions(origins.identity.rows(used)), uses[used])
         self.name[named] = numbers[origin]
