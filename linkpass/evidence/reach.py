@@ -34,7 +34,7 @@ from icf.code.branches import Branches, find_branches
 from icf.code.operands import find_operands
 from icf.columns import U8, U64, Mask
 from icf.elf.image import Image
-from icf.elf.types import Machine
+from icf.elf.types import STT_GNU_IFUNC, Machine
 from icf.sets import is_in
 from linkpass.linked import Linked
 from linkpass.pointer_jumps import NO_POINTER_JUMPS, PointerJumps
@@ -178,11 +178,12 @@ def _fragment_owners(linked: Linked) -> dict[int, list[int]]:
 
 
 def _local_stubs(linked: Linked) -> dict[int, int]:
-    """Return PLT stubs whose symbol this image defines itself: stub -> body."""
+    """Return PLT stubs whose symbol this image defines itself: stub -> body. Of an ifunc that is not what is called."""
     image = linked.image
     stubs = image.plt_stubs
     if not stubs:
         return {}
     symbols = image.dynamic_symbols
-    defined = {symbols.name(row): int(symbols.value[row]) for row in symbols.functions.tolist()}
+    rows = symbols.functions[symbols.type[symbols.functions] != STT_GNU_IFUNC].tolist()
+    defined = {symbols.name(row): int(symbols.value[row]) for row in rows}
     return {stub: defined[name] for stub, name in stubs.items() if name in defined}
