@@ -23,7 +23,7 @@ from icf.aliases import is_cold_part, is_of_one_unit, name_in_section
 from icf.columns import U64
 from icf.demangle import demangle
 from icf.elf.image import Image
-from icf.elf.types import STB_GLOBAL
+from icf.elf.types import STB_GLOBAL, STB_LOCAL
 from icf.folds.body_members import Members
 from icf.folds.functions import Bodies
 from icf.folds.named import ReportedFunction
@@ -98,6 +98,7 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
     wanted.update(name for each in classes if each.is_cold for name in each.names)
     by_name = _addresses_of(image, bodies, wanted) if classes else {}
     bare = [each for each in classes if not each.is_cold and by_name.keys().isdisjoint(each.symbols)]
+    certain = _global_addresses(image, {name for each in classes if not each.is_cold for name in each.names})
     others = _addresses_of(image, bodies, {name for each in bare for name in each.names[1:]}) if bare else {}
     hot = {name for each in classes if not each.is_cold for name in each.names}
     functions: dict[int, list[ReportedFunction]] = {}
@@ -113,14 +114,18 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
         symbol, vaddrs = choices[0]
         if each.is_cold and not is_cold_part(symbol) and symbol in hot:
             continue  # a cold part without a symbol
-        if len(vaddrs) == 1 and symbol in each.symbols:
+        others_at = set() if each.is_cold else {certain[name] for name in each.names if name in certain} - vaddrs
+        if len(vaddrs) == 1 and symbol in each.symbols and not others_at:
             kept |= vaddrs - set(functions)
         names = each.names
         if each.is_cold:  # parts of functions, and functions that are cold as a whole
             are_parts = is_cold_part(symbol)
             elsewhere = hot.union(name for name in names if by_name.get(name, vaddrs) - vaddrs)
             names = [f"{name}.cold" if are_parts or name in elsewhere else name for name in names]
-        if len(vaddrs) > 1:
+        if others_at:  # the symbol of a definition that lost, kept or removed, leads to the one that won
+            for vaddr in vaddrs | others_at:
+                functions.setdefault(vaddr, []).extend(map(ReportedFunction, names))
+        elif len(vaddrs) > 1:
             namesakes.setdefault(frozenset(vaddrs), []).append(names)
         else:
             functions.setdefault(min(vaddrs), []).extend(map(ReportedFunction, names))
@@ -246,3 +251,15 @@ def _addresses_of(image: Image, bodies: Bodies, names: set[str]) -> dict[str, se
         if own in names:
             found.setdefault(own, set()).add(vaddr)
     return found
+
+
+def _global_addresses(image: Image, names: set[str]) -> dict[str, int]:
+    """Return where the functions with these names are that have a symbol which is not local."""
+    symbols, ordered = image.symbols, sorted(names)
+    rows = symbols.functions
+    rows = rows[symbols.bind[rows] != STB_LOCAL]
+    by_hash = dict(zip(hash_names(ordered).tolist(), ordered, strict=True))
+    hashes = symbols.hashes(rows)
+    at = np.flatnonzero(is_in(hashes, np.array(sorted(by_hash), np.uint64)))
+    found = zip(hashes[at].tolist(), symbols.value[rows[at]].tolist(), strict=True)
+    return {by_hash[value]: vaddr for value, vaddr in found}

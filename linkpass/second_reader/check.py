@@ -168,7 +168,10 @@ class _Checks:
         return state.digest()[:16]
 
     def _names(self) -> Iterator[str]:
-        """Yield the members with external linkage whose symbol is elsewhere."""
+        """Yield the members with external linkage whose symbol is elsewhere, and whose DIE has an address there.
+
+        A weak definition that lost may be a member: its symbol is where the one that won is.
+        """
         places: dict[str, set[int]] = {}
         for file in (self._code, self._debug):
             table = file.get_section_by_name(".symtab")
@@ -178,15 +181,17 @@ class _Checks:
         for fold in self._second.icf.classes:
             for member in fold.members if not fold.flags & _FRAGMENT else ():
                 found = places.get(member.name)
-                if found and fold.vaddr not in found and not member.flags & (_LOCAL | _NAMELESS):
+                if not found or fold.vaddr in found or member.flags & (_LOCAL | _NAMELESS):
+                    continue
+                if self._described_at(member.die) not in (None, fold.vaddr):
                     there = ", ".join(f"{vaddr:#x}" for vaddr in sorted(found))
                     yield f".symtab has {member.name} at {there}, the table at {fold.vaddr:#x}"
 
     def _dies(self) -> Iterator[str]:
         """Yield the DIEs that do not describe a function, or describe a function with another name."""
-        if not self._debug.has_dwarf_info():
+        dwarf = self._dwarf
+        if dwarf is None:
             return
-        dwarf = self._debug.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
         end = dwarf.debug_info_sec.size if dwarf.debug_info_sec is not None else 0
         names = {member.die: member for fold in self._second.icf.classes for member in fold.members}
         dies = names.keys() | {die for call in self._second.calls for die in (call.callee_die, call.caller_die)}
@@ -200,6 +205,20 @@ class _Checks:
             known = (member.name, *member.aliases) if member is not None else ()
             if found and member is not None and not member.flags & _NAMELESS and not _are_one(found, known):
                 yield f"DIE {offset:#x} is of {found}, the table says {member.name}"
+
+    @cached_property
+    def _dwarf(self) -> Any:
+        if not self._debug.has_dwarf_info():
+            return None
+        return self._debug.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+
+    def _described_at(self, offset: int) -> int | None:
+        """Return the address that a DIE has; None if it has none, or a tombstone."""
+        info = None if self._dwarf is None else self._dwarf.debug_info_sec
+        if info is None or not 0 < offset < info.size:
+            return None
+        low = self._dwarf.get_DIE_from_refaddr(offset).attributes.get("DW_AT_low_pc")
+        return low.value if low is not None and low.form == "DW_FORM_addr" and low.value > 1 else None
 
     def _call(self, call: Call) -> str:
         bodies = self._bodies.get(call.callee_die, [])

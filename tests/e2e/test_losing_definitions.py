@@ -48,7 +48,7 @@ def linked(workshop: Workshop, objects: list[Path], evidence: str) -> Program:
         done = workshop.link_with_pass(program, objects, *workshop.toolchain.link_flags, "-Wl,--icf=all")
         assert done.returncode == 0, done.stderr
     elif evidence == "pass":
-        icf("pass", program.folded, *workshop.pass_options(program))
+        program.add_tables(*workshop.pass_options(program))
     return program
 
 
@@ -64,6 +64,29 @@ def test_code_that_has_lost_its_symbol_is_not_the_previous_functions(
     for stack in program.stacks():
         inside = [f"{int(frame, 16) - 1:#x}" for frame in stack.split()[1:] if frame != "?"]
         assert "frame_dummy" not in icf("symbolize", "-e", program.folded, *inside)
+
+
+# the linker folds both into the definition that lost; its report names that one, whose symbol is elsewhere
+KEPT = {
+    **LOSES,
+    "a.cpp": LOSES["a.cpp"].replace(
+        "void ea() { mine();",
+        "NOINLINE void other() { leaf(); total += 3; } void ea() { mine(); total += 1; other();",
+    ),
+}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, CLANG_GOLD, GCC_LLD, MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("level", ["-g", "-g0"])
+def test_a_report_of_a_definition_that_lost(workshop: Workshop, level: str) -> None:
+    program = workshop.program([*workshop.compile(KEPT, *STACKS, level), workshop.sampler()])
+    program.add_tables("--icf-report", program.report)
+    program.check()
+    frames = [stack[2] for stack in program.resolve()[:2]]
+    if level == "-g":
+        assert [frame["name"] for frame in frames] == ["(anonymous namespace)::mine()", "other()"]
+    else:
+        assert {*frames[0]["candidate_names"]} >= {"(anonymous namespace)::mine()", "other()"}
 
 
 @pytest.mark.parametrize("toolchain", SOME, ids=str, indirect=True)
