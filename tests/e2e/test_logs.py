@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from icf.demangle import demangle
+from icf.elf.image import Image
 from linkpass import Options, run_pass
 from tests.support.icf_command import icf_command
 from tests.support.paths import ROOT
@@ -231,7 +233,7 @@ def test_stacks_of_gdb() -> None:
 
 
 @pytest.mark.parametrize("has_list", [True, False])
-def test_stacks_of_lldb(has_list: bool) -> None:
+def test_stacks_of_lldb(has_list: bool, tmp_path: Path) -> None:
     """With the list of images in the session, which stands after the stacks, and with the image alone."""
     folded, plain = built("clang", "", "lld")
     lldb = tool("lldb-19", "lldb")
@@ -259,6 +261,17 @@ def test_stacks_of_lldb(has_list: bool) -> None:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
         assert frames(done.stdout) == truth
     assert wrong_count == 2
+    # a copy of another name is the program, where a list has its build id
+    with Image.open(folded) as image:
+        copy = tmp_path / ".build-id" / image.build_id.hex()[:2] / image.build_id.hex()[2:]
+    copy.parent.mkdir(parents=True)
+    shutil.copy(folded, copy)
+    stacks, _, images = text.partition("(lldb) image list\n")
+    session.write_text(stacks.replace("(lldb) bt\n", images))
+    where = ["--modules", str(session), "--module-root", str(tmp_path)] if has_list else ["-e", str(copy)]
+    command = [*icf_command(), "resolve", "--format", "log", *where, str(session)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert frames(done.stdout) == truth
 
 
 THREADS = """

@@ -15,7 +15,8 @@ Where no line has both, the names of functions may say where the program lay tha
 systemd-coredump has written build ids before its stacks: `Found module shop with build-id: 5d0c83a1`. lldb lists build
 ids and places for `image list` (`unwind.process.lldb_images`).
 
-A line that has a file's name beside its address (`shop`main`) is not placed in a file of another name.
+A line that has a file's name beside its address (`shop`main`) is not placed in a file of another name, unless a list
+says that the process had the file under that name.
 """
 
 from __future__ import annotations
@@ -43,12 +44,16 @@ _ADDRESSES = 1 << 64
 
 
 class ModulePlace(NamedTuple):
-    """A module that is known to lie in the process; `start` and `end` are run-time addresses."""
+    """A module that is known to lie in the process; `start` and `end` are run-time addresses.
+
+    `module` has the path of its image, which may be a copy of another name than `recorded`, as the process had it.
+    """
 
     start: int
     end: int
     bias: int
     module: RecordedModule
+    recorded: str = ""
 
 
 class Named(Protocol):
@@ -170,8 +175,10 @@ class ModulePlaces:
         if line.address is None:
             return None, None
         vaddr, placed = self.find(line.address)
-        if placed is not None and line.module is not None and _library(placed.path) != _library(line.module.path):
-            return line.address, None
+        if placed is not None and line.module is not None:
+            names = {_library(path) for path in (placed.path, self._recorded_path(line.address, placed))}
+            if _library(line.module.path) not in names:
+                return line.address, None
         return vaddr, placed
 
     def find(self, address: int) -> tuple[int, RecordedModule | None]:
@@ -184,6 +191,14 @@ class ModulePlaces:
         if learned < 0 or address - bias >= _IMAGE_BYTES:
             return address, None
         return address - bias, self._given_one(self._modules[module_idx])
+
+    def _recorded_path(self, address: int, placed: RecordedModule) -> str:
+        """Return the path that the process had for a module which lies at an address, if a list says it; else ""."""
+        given = bisect_right(self._given, address, key=lambda each: each.start) - 1
+        if given >= 0 and self._given[given].module == placed and self._given[given].recorded:
+            return self._given[given].recorded
+        of_build = (each.path for each in self._modules if placed.build_id and each.build_id == placed.build_id)
+        return next(of_build, "")
 
     def _identified(self, module: RecordedModule) -> RecordedModule:
         """Return a module with the build id, and the one path, that the text has for its name."""

@@ -24,7 +24,9 @@ def places_of_list(path: str, images: ImageFinder, cache_dir: str | None) -> lis
     for problem in missing:
         warn(f"{problem}: its frames are unknown")
     return [
-        ModulePlace(each.start, each.end, each.bias, RecordedModule(each.found or each.path, build_ids[each.path]))
+        ModulePlace(
+            each.start, each.end, each.bias, RecordedModule(each.found or each.path, build_ids[each.path]), each.path
+        )
         for each in placed
     ]
 
