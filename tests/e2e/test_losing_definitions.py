@@ -170,3 +170,29 @@ def test_what_is_inlined_in_one_clone_is_not_said_of_another(workshop: Workshop,
     inlined = [{each["name"] for frame in stack for each in frame["inlines"]} for stack in program.resolve()]
     assert len(inlined) == 2
     assert "blue" not in "".join(inlined[0]) and "red" not in "".join(inlined[1])
+
+
+UNIT = """
+    extern volatile int total;
+    %(lines)s
+    inline NOINLINE int help(int *p, int n) { SAMPLE(); total += *p; return total; }
+    inline NOINLINE int aid(int *p, int n) { SAMPLE(); total += *p + %(aid)d; return total; }
+    int %(name)s(int n) { return %(how)s; }
+"""
+UNITS = {
+    "a.cpp": UNIT % {"name": "ea", "lines": "", "aid": 0, "how": "help(&n, 7) + aid(&n, 7)"},
+    "b.cpp": UNIT % {"name": "eb", "lines": "\n\n", "aid": 0, "how": "aid(&n, 7) + 3 * help(&n, 7)"},
+    "main.cpp": "volatile int total; int ea(int), eb(int); int main(int n, char **) { return ea(n) == eb(n); }",
+}
+ALONE = {name: text.replace("*p + 0", "*p + 1") for name, text in UNITS.items()}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("sources", [UNITS, ALONE], ids=["merged", "alone"])
+def test_a_clone_has_no_line_where_units_have_its_function_from_different_lines(
+    workshop: Workshop, sources: dict[str, str]
+) -> None:
+    program = linked(workshop, workshop.compile(sources, "-fno-ipa-icf"), "link")
+    assert b"_Z4helpPii.isra.0" in program.folded.read_bytes()
+    program.check()
+    assert lines_of(program, "_Z4helpPii") == {None}

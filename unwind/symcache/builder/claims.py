@@ -29,6 +29,7 @@ from icf.model import FoldClass, Member, MemberFlag
 from icf.sets import rows_of_runs
 from icf.strings import hash_names
 from unwind.symcache.builder.bodies import Bodies
+from unwind.symcache.builder.clones import declared_apart
 from unwind.symcache.builder.losing import Losing
 from unwind.symcache.builder.names import Names
 
@@ -116,10 +117,14 @@ class _Functions:
 
     def lost_by_name(self, names: list[str]) -> I64:
         """Return, for each linkage name, the first function of that name without an address; -1 for none."""
-        rows = np.unique(self.owner[(self.low <= 1) | (self.low >= _HIGHEST)])
+        rows = self.lost()
         hashes = self._debug.string_hashes(self.names(rows))
         by_hash = dict(zip(hashes[::-1].tolist(), rows[::-1].tolist(), strict=True))
         return np.array([by_hash.get(value, -1) for value in hash_names(names).tolist()], np.int64)
+
+    def lost(self) -> I64:
+        """Return the functions without an address."""
+        return np.unique(self.owner[(self.low <= 1) | (self.low >= _HIGHEST)])
 
     def split_externals(self) -> dict[str, int]:
         """Return the functions with external linkage that other files describe (.dwo), by linkage name."""
@@ -174,6 +179,14 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
         _claim_split(functions, folds, described)
         _claim_lost(functions, folds, function[: len(body)], described)
         lost[: len(body)] = np.where(function[: len(body)] < 0, described, -1)
+        named = [(member.name, fold.vaddr) for _, fold in folds for member in fold.members]
+        starts = np.array([vaddr for _, vaddr in named], np.uint64)
+        apart = declared_apart(debug, functions, [name for name, _ in named], starts, with_lost=True)
+        function[apart], lost[apart] = ANOTHERS, -1
+        dotted = np.flatnonzero(image.symbols.holds(b".", bodies.symbol[only]))  # as clones are
+        names_alone = image.symbols.names(bodies.symbol[only[dotted]])
+        apart = declared_apart(debug, functions, names_alone, bodies.start[only[dotted]], with_lost=False)
+        function[len(body) + dotted[apart]] = ANOTHERS
         function[len(body) + len(only) :] = scan.function_ranges.owner[bodies.function[unnamed]]
         owner = scan.function_ranges.owner[bodies.function[unnamed]]
         unnamed_names = names.of_functions(resolve(debug, scan.functions.die[owner]))
