@@ -148,6 +148,31 @@ def lines_of(program: Program, function: str) -> set[tuple[str, int] | None]:
     }
 
 
+TWICE = {
+    "a.cpp": """
+    extern volatile int total;
+    __attribute__((weak)) NOINLINE void pick() { SAMPLE(); total += 3; }
+    void ea() { pick(); total += 2; }
+    """,
+    "b.cpp": """
+    extern volatile int total;
+
+    __attribute__((weak)) NOINLINE void pick() { SAMPLE(); total += 3; }
+    void eb() { pick(); total += 3; }
+    """,
+}
+
+
+@pytest.mark.parametrize("toolchain", [LLD_ALONE, GCC_LLD, MOLD, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("level", ["-g", "-g0"])
+def test_a_function_has_no_lines_of_the_equal_definition_that_lost(workshop: Workshop, level: str) -> None:
+    linked_first = workshop.compile({"a.cpp": TWICE["a.cpp"]}, *STACKS, level)
+    others = workshop.compile({"b.cpp": TWICE["b.cpp"], "main.cpp": LOSES["main.cpp"]}, *STACKS)
+    program = linked(workshop, [*linked_first, *others], "link")
+    assert lines_of(program, "_Z4pickv") == {("a.cpp", 3) if level == "-g" else None}
+    assert lines_of(program, "_Z2ebv") == {("b.cpp", 5)}
+
+
 CLONES = """
     extern volatile int total;
     volatile int total;

@@ -2,10 +2,13 @@
 
 Any unit may have their lines, so the tables of all units are asked, some units at a time. The sequence that begins last
 before a body decides. Several begin at one place where gold or mold have folded sections, or taken one of several
-copies: copies have the same lines, folded functions have others. If their first rows differ nothing is known.
+copies: copies have the same lines, folded functions have others. If their first rows differ nothing is known. Nor is it
+where the one table is that of a definition which lost (`Losing.tables`): then that of the symbol is not described.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,7 +21,9 @@ _LINE_BITS = np.uint64(32)
 class Anywhere:
     """What the tables that were asked so far say of each claim."""
 
-    def __init__(self, claim_count: int) -> None:
+    def __init__(self, claim_count: int, lost_tables: Mapping[int, frozenset[int]] | None = None) -> None:
+        """Take for some claims the offsets of tables whose lines at the body are another definition's."""
+        self._lost_tables = lost_tables or {}
         self._begin: U64 = np.zeros(claim_count, np.uint64)  # of the sequence that decides, plus 1; 0: none
         self._place: U64 = np.zeros(claim_count, np.uint64)  # of its first row
         self.is_open: Mask = np.zeros(claim_count, np.bool_)  # it ends before the body, or others differ from it
@@ -53,6 +58,10 @@ class Anywhere:
         self._begin[new], self._place[new], self.is_open[new] = begin[is_new], place[at][is_new], is_open[is_new]
         is_found = is_new & ~is_open
         found[rows[is_found]] = table[at][is_found]
+        for row in np.flatnonzero(found >= 0).tolist() if self._lost_tables else ():
+            program = tables[int(found[row])]
+            if program is not None and program.offset in self._lost_tables.get(int(claims[row]), ()):
+                found[row], self.is_open[claims[row]] = -1, True
         return found
 
 

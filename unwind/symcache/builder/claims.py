@@ -11,7 +11,9 @@ another member's inline tree or line table. If the linker tombstoned its DIE, th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +50,7 @@ class Claims(NamedTuple):
     aliases: dict[int, list[int]]  # references of names, by row
     function: I64  # row in the scan, -1 if it has none, or ANOTHERS
     lost: I64  # row of the member's description if its address is tombstoned, else -1
+    lost_tables: Mapping[int, frozenset[int]] = MappingProxyType({})  # by row: offsets of line tables, see `Losing`
 
 
 class _Functions:
@@ -118,13 +121,17 @@ class _Functions:
     def lost_by_name(self, names: list[str]) -> I64:
         """Return, for each linkage name, the first function of that name without an address; -1 for none."""
         rows = self.lost()
-        hashes = self._debug.string_hashes(self.names(rows))
-        by_hash = dict(zip(hashes[::-1].tolist(), rows[::-1].tolist(), strict=True))
+        by_hash = dict(zip(self.lost_names[::-1].tolist(), rows[::-1].tolist(), strict=True))
         return np.array([by_hash.get(value, -1) for value in hash_names(names).tolist()], np.int64)
 
     def lost(self) -> I64:
         """Return the functions without an address."""
         return np.unique(self.owner[(self.low <= 1) | (self.low >= _HIGHEST)])
+
+    @cached_property
+    def lost_names(self) -> U64:
+        """The hashes of the linkage names of those."""
+        return self._debug.string_hashes(self.names(self.lost()))
 
     def split_externals(self) -> dict[str, int]:
         """Return the functions with external linkage that other files describe (.dwo), by linkage name."""
@@ -169,6 +176,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     all_bodies = np.concatenate([np.array(body, np.int64), only, unnamed])
     function, lost = np.full(len(all_bodies), -1, np.int64), np.full(len(all_bodies), -1, np.int64)
     unnamed_names = np.zeros(len(unnamed), np.uint64)
+    lost_tables: dict[int, frozenset[int]] = {}
     if scan is not None and debug is not None:
         functions, losing = _Functions(debug, scan), Losing(image, debug, scan)
         _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)], losing)
@@ -187,6 +195,11 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
         names_alone = image.symbols.names(bodies.symbol[only[dotted]])
         apart = declared_apart(debug, functions, names_alone, bodies.start[only[dotted]], with_lost=False)
         function[len(body) + dotted[apart]] = ANOTHERS
+        if image.linker.overwrites_addresses:
+            bare = np.flatnonzero(function[len(body) : len(body) + len(only)] == -1)
+            hashes = image.symbols.hashes(bodies.symbol[only[bare]])
+            found = losing.tables(hashes, functions.lost_names, functions.lost())
+            lost_tables = {len(body) + int(bare[row]): offsets for row, offsets in found.items()}
         function[len(body) + len(only) :] = scan.function_ranges.owner[bodies.function[unnamed]]
         owner = scan.function_ranges.owner[bodies.function[unnamed]]
         unnamed_names = names.of_functions(resolve(debug, scan.functions.die[owner]))
@@ -202,7 +215,7 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     return Claims(
         all_bodies, counts[all_bodies] > 1, name[order], flag[order],
         {int(place[row]): found for row, found in aliases.items()}, function[order],
-        lost[order],
+        lost[order], {int(place[row]): offsets for row, offsets in lost_tables.items()},
     )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ class Source(NamedTuple):
 
 def select(claims: Claims, described: I64, rows: I64) -> tuple[Claims, I64]:
     """Return some claims, without aliases."""
-    body, is_merged, name, flags, _, function, lost = claims
+    body, is_merged, name, flags, _, function, lost, _ = claims
     some = Claims(body[rows], is_merged[rows], name[rows], flags[rows], {}, function[rows], lost[rows])
     return some, described[rows]
 

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from icf.columns import I64, U64, Mask
+from icf.dwarf.columns import FLAGS, HAS_STMT_LIST, STMT_LIST
 from icf.dwarf.dies import resolve
 from icf.dwarf.inlines import InlineScan
 from icf.dwarf.units import DebugInfo
@@ -37,6 +38,27 @@ class Losing:
             name = np.where(identity.linkage_name != 0, identity.linkage_name, identity.name)[losing]
             losing[losing] = is_in(self._debug.string_hashes(name), self._names)
         return losing[back.reshape(-1)]
+
+    def tables(self, names: U64, lost_names: U64, lost: I64) -> dict[int, frozenset[int]]:
+        """Return, by row of `names`, the line tables of definitions of that name without an address, by their offsets.
+
+        lld and mold fold such a definition into the one of the symbol, and leave its lines there.
+
+        Args:
+            names: hashes of the names of symbols whose code is not described.
+            lost_names: those of functions without an address.
+            lost: these functions.
+        """
+        rows = np.flatnonzero(is_in(lost_names, names))
+        units = self._debug.units[self._debug.unit_of(self._die[lost[rows]])]
+        has_table = (units[:, FLAGS] & np.uint64(HAS_STMT_LIST)) != 0
+        offsets: dict[int, set[int]] = {}
+        for name, offset in zip(
+            lost_names[rows[has_table]].tolist(), units[has_table, STMT_LIST].tolist(), strict=True
+        ):
+            offsets.setdefault(name, set()).add(offset)
+        of_row = enumerate(names.tolist())
+        return {row: frozenset(offsets[name]) for row, name in of_row if name in offsets}
 
     @cached_property
     def _names(self) -> U64:

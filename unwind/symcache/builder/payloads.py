@@ -38,7 +38,7 @@ def encode_payloads(
         return encoded
     described = _affordable(scan.functions, np.maximum(claims.function, claims.lost))
     claims = claims._replace(function=np.minimum(claims.function, described), lost=np.minimum(claims.lost, described))
-    anywhere, paths = Anywhere(len(described)), Paths()
+    anywhere, paths = Anywhere(len(described), claims.lost_tables), Paths()
     source = Source(image, debug, scan.functions, bodies, claims, described, paths, anywhere)
     for number, group in enumerate(each_group(source), 1):
         _encode_group(debug, bodies, names, group, encoded)
