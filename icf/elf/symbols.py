@@ -34,10 +34,12 @@ from icf.elf.types import (
     STT_FILE,
     STT_FUNC,
     STT_GNU_IFUNC,
+    STT_NOTYPE,
     SYM_SIZE_BYTES,
     source_name,
 )
 from icf.errors import FormatError
+from icf.sets import is_in
 from icf.strings import share_too_much
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ SYM = np.dtype(
     ]
 )
 _RESERVED = np.uint32(SHN_LORESERVE & 0xFFFF0000)
+_NO_FUNCTIONS = b"$", b"__start_", b"__stop_"  # of AArch64's mappings; of where a section begins and ends
 _KEPT_BYTES = 16 << 20  # longer string tables stay in the file
 
 
@@ -139,9 +142,16 @@ class Symbols:
 
     @cached_property
     def functions(self) -> I64:
-        """Rows of the functions (and ifuncs) defined in a section, by (value, row)."""
-        is_function = (self.type == STT_FUNC) | (self.type == STT_GNU_IFUNC)
-        rows = np.flatnonzero(is_function & self.is_defined)
+        """Rows of the functions (and ifuncs) defined in a section, by (value, row).
+
+        A symbol without a type where a function starts is one, too: of assembly without `.type`, folded with it.
+        """
+        is_function = ((self.type == STT_FUNC) | (self.type == STT_GNU_IFUNC)) & self.is_defined
+        rows = np.flatnonzero(is_function)
+        bare = np.flatnonzero((self.type == STT_NOTYPE) & self.is_defined & (self.name_offset != 0))
+        bare = bare[is_in(self.value[bare], self.value[rows])]
+        if len(bare):
+            rows = np.append(rows, bare[~self.begin_with(_NO_FUNCTIONS, bare)])
         return rows[np.lexsort((rows, self.value[rows]))].astype(np.int64, copy=False)
 
     def name(self, row: int) -> str:

@@ -91,7 +91,8 @@ def _functions(image: Image) -> I64:
     """Return the rows of the functions; foo$plt is none."""
     stubs = [each.index for each in image.sections if each.name.startswith(_MADE)]
     rows = image.symbols.functions
-    return rows[~is_one_of(image.symbols.shndx[rows], stubs)]
+    is_typed = np.asarray(image.symbols.type[rows] != STT_NOTYPE)  # an object does not say which others are functions
+    return rows[is_typed & ~is_one_of(image.symbols.shndx[rows], stubs)]
 
 
 def _data(image: Image) -> I64:

@@ -468,3 +468,27 @@ def test_an_image_that_no_longer_says_who_linked_it_claims_no_more(workshop: Wor
     run("objcopy", "--remove-section=.comment", program.folded)
     program.add_tables()
     program.check()
+
+
+ASSEMBLY = r"""
+    int total;
+    extern "C" NOINLINE void visit() { SAMPLE(); total += 1; }
+    extern "C" { __attribute__((visibility("hidden"))) void apples(), pears(); }
+    #define WRITE(name, type) __asm__(".section .text." #name ",\"ax\"\n" type #name ":\n.cfi_startproc\n" \
+        "sub $8, %rsp\n.cfi_adjust_cfa_offset 8\ncall visit\nadd $8, %rsp\nret\n.cfi_endproc\n.previous");
+    WRITE(apples, ".type apples, @function\n") WRITE(pears, TYPE)
+    int main() { apples(); total += 1; pears(); total += 2; return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD_ALONE, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("kind", [r".type pears, @function\n", ""], ids=["no-size", "no-type"])
+def test_symbols_of_assembly_may_lack_a_size_or_a_type(workshop: Workshop, kind: str) -> None:
+    """gold drops the symbol of `pears`."""
+    program = workshop.build(ASSEMBLY, [f'-DTYPE="{kind}"'])
+    assert len({frames[2]["address"] for frames in program.resolve()}) == 1
+    for options in (None, workshop.pass_options(program)):
+        if options is not None:
+            program.add_tables(*options)
+        for frames, truth in zip(program.resolve(), ("apples", "pears"), strict=True):
+            assert frames[2]["linkage_name"] in {None, truth}, frames

@@ -241,8 +241,8 @@ class Program:
         fold = self._functions.find(vaddr) if self._functions else None
         if fold is None:
             return None
-        if idx >= 0 and fold.vaddr == self.bodies[idx].start and len(self.bodies[idx].members) > 1:
-            return self.bodies[idx]  # the tables have another size for it: a damaged one must not hide its members
+        if idx >= 0 and fold.vaddr == self.bodies[idx].start and not self.bodies[idx].settled:
+            return self.bodies[idx]  # the tables have another size for it, as of a symbol without one
         body = self._found.get(fold.vaddr)
         if body is None:
             body = self._found[fold.vaddr] = self._add(fold)

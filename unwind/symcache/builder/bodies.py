@@ -20,6 +20,7 @@ from icf.dwarf.inlines import Ranges
 from icf.elf.image import Image
 from icf.elf.types import SHF_ALLOC, SHF_EXECINSTR
 from icf.model import ClassFlag, FoldClass
+from icf.sets import is_in
 from icf.tables.icftable import parse_icf
 from icf.tables.place import ICF, file_with_tables, has_tables
 from unwind.program.functions import SymbolFunctions
@@ -61,10 +62,7 @@ def find_bodies(
     if ranges is None:
         ranges = Ranges(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint64))
     functions = SymbolFunctions(image, folds_known=classes is not None, described=(ranges.low, ranges.high))
-    classes = classes or []
-    start = np.array([fold.vaddr for fold in classes], np.uint64)
-    end = start + np.array([fold.size_bytes for fold in classes], np.uint64)
-    folds = list(classes)
+    folds, start, end = _sized(classes or [], functions)
 
     rows = np.flatnonzero(~np.isin(functions.starts, start) & (functions.ends > functions.starts))
     counts = np.diff(functions.first, append=len(functions.rows))[rows]
@@ -103,7 +101,18 @@ def _classes(image: Image) -> list[FoldClass] | None:
 
 
 def _usable(classes: Iterable[FoldClass]) -> list[FoldClass]:
-    return [fold for fold in classes if fold.size_bytes and fold.members]
+    return [fold for fold in classes if fold.members]
+
+
+def _sized(classes: list[FoldClass], functions: SymbolFunctions) -> tuple[list[FoldClass], U64, U64]:
+    """Return the classes that have code, where each starts and ends: without a size where its symbol does."""
+    start = np.array([fold.vaddr for fold in classes], np.uint64)
+    end = start + np.array([fold.size_bytes for fold in classes], np.uint64)
+    bare = np.flatnonzero(end == start)
+    at, known = np.searchsorted(functions.starts, start[bare]), is_in(start[bare], functions.starts)
+    end[bare[known]] = functions.ends[at[known]]
+    rows = np.flatnonzero(end > start)
+    return [classes[row] for row in rows.tolist()], start[rows], end[rows]
 
 
 def _uncovered(image: Image, ranges: Ranges, starts: U64, ends: U64) -> I64:
