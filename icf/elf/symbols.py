@@ -57,6 +57,7 @@ SYM = np.dtype(
 )
 _RESERVED = np.uint32(SHN_LORESERVE & 0xFFFF0000)
 _NO_FUNCTIONS = b"$", b"__start_", b"__stop_"  # of AArch64's mappings; of where a section begins and ends
+_ALWAYS_LOCAL = b"frame_dummy", b"__do_global_dtors_aux", b"_ZL", b"_ZZL", b"_ZN12_GLOBAL__N_1"  # two of crtstuff.c
 _KEPT_BYTES = 16 << 20  # longer string tables stay in the file
 
 
@@ -204,11 +205,16 @@ class Symbols:
 
     @cached_property
     def lacks_locals(self) -> bool:
-        """Whether local symbols were left out (-x): there is no source file, and no function that is always local."""
-        is_local_function = (
-            (self.type == STT_FUNC) & (self.bind == STB_LOCAL) & self.is_defined & (self.visibility == 0)
-        )
-        return not (is_local_function.any() or (self.type == STT_FILE).any())
+        """Whether local symbols were left out (-x): there is no source file, and no function that is always local.
+
+        A version script makes others local. `strip -g` leaves out source files.
+        """
+        if (self.type == STT_FILE).any():
+            return False
+        is_local = (self.type == STT_FUNC) & (self.bind == STB_LOCAL) & self.is_defined & (self.visibility == 0)
+        if not self.has_versions:
+            return not is_local.any()
+        return not self.begin_with(_ALWAYS_LOCAL, np.flatnonzero(is_local)).any()
 
     @cached_property
     def file_rows(self) -> I64:

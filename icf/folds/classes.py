@@ -169,17 +169,21 @@ class FoldFinder:
         is like mold for local functions.
         """
         bare = ~is_in(self.bodies.symbol_value, self.bodies.dwarf_low)
+        without_symbol: list[int] = []
         if self._tombstoned is not None and self.image.linker.overwrites_addresses:
             sizes = self.bodies.end - self.bodies.start
             alike = self.bodies.start[is_in(sizes, self._tombstoned.nameless_sizes(self.image))]
             bare |= is_in(self.bodies.symbol_value, alike)
+            without_symbol = difference(alike, self.bodies.symbol_value).tolist()
         names = self.image.symbols.names(self.bodies.symbol_rows[bare].tolist())
         values = self.bodies.symbol_value[bare].tolist()
-        return sorted({vaddr for vaddr, name in zip(values, names, strict=True) if not is_unfolded(name)})
+        found = {vaddr for vaddr, name in zip(values, names, strict=True) if not is_unfolded(name)}
+        return sorted(found.union(without_symbol))
 
     def _shared_addresses(self) -> U64:
         """Return addresses that may be merged bodies."""
-        several_symbols = union(repeated(self.bodies.symbol_value), self.reported.vaddrs)
+        reported = self.reported.vaddrs  # also what a stub goes to, and functions without symbol and debug information
+        several_symbols = union(repeated(self.bodies.symbol_value), reported[is_in(reported, self.bodies.start)])
         if self.identities is None or self.functions is None:
             return several_symbols
         if self._tombstoned is not None and self._tombstoned.has_any:

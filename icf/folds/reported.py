@@ -109,7 +109,7 @@ def read_report(image: Image, bodies: Bodies, report: Iterable[FoldedSections]) 
         if not choices and not each.is_cold:  # its object had no local symbols; those of removed ones lead there, too
             choices = [(name, others[name]) for name in each.names[1:] if len(others.get(name, ())) == 1]
         if not choices:  # it has no symbol
-            names_all &= each.is_cold or image.linker.kept_symbols is not KeptSymbols.GLOBAL
+            names_all &= each.is_cold
             continue
         symbol, vaddrs = choices[0]
         if each.is_cold and not is_cold_part(symbol) and symbol in hot:

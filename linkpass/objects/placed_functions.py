@@ -75,10 +75,8 @@ def place_functions(image: Image, objects: LinkObjects) -> PlacedFunctions:
     pairs = {(row if found.is_local[row] else first[int(found.key[row])], vaddr) for row, vaddr in pairs}
     pairs |= {(first[key], vaddr) for key, vaddr in placement.globals if key in first}
     functions: dict[int, list[ReportedFunction]] = {}
-    starts = frozenset(image.symbols.value[image.symbols.functions].tolist())  # not what a stub goes to
     for row, vaddr in sorted(pairs):
-        if vaddr in starts:
-            functions.setdefault(vaddr, []).append(_reported(columns, row))
+        functions.setdefault(vaddr, []).append(_reported(columns, row))
     return PlacedFunctions(functions, _unknown(image, placement))
 
 

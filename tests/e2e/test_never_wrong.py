@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -351,6 +352,34 @@ def test_local_symbols_may_have_been_left_out(workshop: Workshop, debug: str) ->
         pytest.skip("nothing was folded")
     program.add_tables()
     assert names_of_nobody(program, {"_ZL6hiddeni"}) == {"ambiguous"}
+
+
+LOCALS = """
+    int total;
+    static NOINLINE void apples() { SAMPLE(); ++total; }
+    static NOINLINE void pears() { SAMPLE(); ++total; }
+    int main() { apples(); total += 1; pears(); total += 2; return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GCC_LLD_ALONE, GCC_MOLD], ids=str, indirect=True)
+@pytest.mark.parametrize("debug", ["-g", "-g0"])
+def test_no_function_of_a_body_may_have_a_symbol(workshop: Workshop, debug: str) -> None:
+    """Also where a version script makes others local."""
+    objects = [*workshop.compile(LOCALS, debug), workshop.sampler()]
+    script = workshop.folder / "locals.map"
+    script.write_text("{ local: *; };")
+    unfolded, _ = workshop.link("program.unfolded", objects, "none")
+    folded, report = workshop.link("program", objects, "all", ["-Wl,-x", f"-Wl,--version-script={script}"])
+    program = Program(folded, unfolded, report)
+    linked = folded.read_bytes()
+    given: list[list[str | Path]] = [["--icf-report", report], ["--objects", *objects]]
+    for options in (None, *[[]][workshop.toolchain.linker == "mold" :], *given):  # mold's image is not enough
+        folded.write_bytes(linked)
+        if options is not None:
+            program.add_tables(*options)
+        for frames, truth in zip(program.resolve(), ("apples", "pears"), strict=True):
+            assert (frames[1]["name"] or truth).removesuffix("()") == truth
 
 
 @pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)

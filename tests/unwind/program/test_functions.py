@@ -13,6 +13,7 @@ from tests.support.toolchain import LINKERS, compile_object, link
 from unwind.program.functions import SymbolFunctions
 
 SOURCE = """
+    .file "shop.s"
     .text
     .globl _start, sized, weak_alias, global_alias, unsized, inner, last
     .weak weak_alias
