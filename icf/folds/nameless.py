@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from icf.demangle import demangle
+from icf.demangle import demangle, short_name
 from icf.folds.words import words_of_die, words_of_symbol
 
 _NUMBER_SUFFIX = re.compile(r"\b(\d+)[ul]+\b")  # 3ul, for which a DIE has 3
@@ -104,18 +104,20 @@ def _narrow_templates(kinds: Sequence[Kind], symbols: Sequence[tuple[str, str]],
     exact = {}
     for idx, left in choices.items():
         if count_dies(kinds, left) > 1:
-            text = demangle(symbols[idx][0])
-            exact[idx] = {at for at in left if _is_instance(text, kinds[at].name, arguments)}
+            symbol = symbols[idx][0]
+            exact[idx] = {at for at in left if _is_instance(symbol, kinds[at].name, arguments)}
     counts = Counter(at for own in exact.values() for at in own)
     for idx, own in exact.items():
         if count_dies(kinds, own) == 1 and all(counts[at] == 1 for at in own):
             choices[idx] = own
 
 
-def _is_instance(text: str, name: str, arguments: Callable[[str, str], list[list[str]]]) -> bool:
-    """Return whether a demangled symbol has the template arguments of a DIE, which leaves defaulted ones out."""
-    head = name.partition("<")[0]
-    wanted, given = arguments(name, head), arguments(text, head)
+def _is_instance(symbol: str, name: str, arguments: Callable[[str, str], list[list[str]]]) -> bool:
+    """Return whether a symbol has the template arguments of a DIE, which leaves defaulted ones out."""
+    head, bracket, _ = name.partition("<")
+    if not bracket:
+        return short_name(symbol) == name
+    wanted, given = arguments(name, head), arguments(demangle(symbol), head)
     return bool(wanted) and wanted == given[: len(wanted)]
 
 

@@ -3,9 +3,10 @@
     DIE       each<ns::work(std::size_t)::<lambda(Money)>, 'a', 12>     each  ns  work  12
     symbol    void each<ns::work(unsigned long)::'lambda'(Money), (char)97, 12>(...)
 
-They are identifiers and whole numbers, but for what gcc writes as the source does, or otherwise than demanglers do:
-types of parameters, the type of a conversion, characters, texts, fractions, fields of objects (`f<Point{1, 0}>`). So
-each word of a DIE is one of its symbol. Of a symbol that LLVM's demangler refuses the mangled form has the words.
+They are identifiers, whole numbers, and the operator that the function is, but for what gcc writes as the source does,
+or otherwise than demanglers do: types of parameters, the type of a conversion, characters, texts, fractions, fields of
+objects (`f<Point{1, 0}>`). So each word of a DIE is one of its symbol. Of a symbol that LLVM's demangler refuses the
+mangled form has the words.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from icf.demangle import demangle
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _NUMBER = re.compile(r"(?<![\w.])-?\d(?:[eE][+-]|[\w.])*")  # of C++: 1, 2.5e+0f, 0x10; a null pointer to a member is -1
 _NUMBER_OF_SYMBOL = re.compile(r"\b(\d+)[ul]*\b")  # 3ul, for which a DIE has 3
+_OPERATOR = re.compile(r"\boperator(?:\(\)|\[\]|[-+*/%^&|~!=,>]+|<)")  # `operator<<int>` may be `<` or `<<`
+_OPERATORS = frozenset(f"operator{token}" for token in (
+    "() [] < > + - * / % ^ & | ~ ! = , += -= *= /= %= ^= &= |= && || ++ -- == != >= >> >>= -> ->*".split()
+))  # fmt: skip
 _DIGITS = re.compile(r"\d+")
 _LENGTH_DIGITS, _IDENTIFIER_BYTES = 4, 1 << 10  # of the longest identifier
 _MANGLED_BYTES = 1 << 14  # of a symbol that is not demangled
@@ -35,11 +40,11 @@ _LONG_INT = re.compile(r"\b((?:long|short)(?: unsigned)?) int\b")  # gcc's; dema
 
 
 def words_of_symbol(symbol: str) -> frozenset[str]:
-    """Return all identifiers and numbers of a symbol; of one that cannot be demangled further words, too."""
+    """Return all identifiers, operators and numbers of a symbol; of one that cannot be demangled further words, too."""
     text = demangle(symbol)
     if text == symbol and symbol.startswith("_Z"):
         return _words_of_mangled(symbol)
-    return frozenset(_IDENTIFIER.findall(text)).union(_NUMBER_OF_SYMBOL.findall(text))
+    return frozenset(_IDENTIFIER.findall(text)).union(_NUMBER_OF_SYMBOL.findall(text), _OPERATOR.findall(text))
 
 
 def words_of_die(name: str) -> frozenset[str]:
@@ -50,7 +55,9 @@ def words_of_die(name: str) -> frozenset[str]:
     """
     rest = _without_parentheses(_AS_WRITTEN.sub("", name.replace(_ANONYMOUS, "")))
     numbers = [] if "{" in rest else filter(str.isdecimal, _NUMBER.findall(rest))
-    return frozenset(_IDENTIFIER.findall(_NUMBER.sub("", rest))).difference(_COMMON).union(numbers)
+    own = _OPERATOR.match(name)  # not one of its arguments, of which the brackets may be
+    operators = [own[0]] if own else []
+    return frozenset(_IDENTIFIER.findall(_NUMBER.sub("", rest))).difference(_COMMON).union(numbers, operators)
 
 
 @lru_cache(1 << 16)
@@ -73,9 +80,9 @@ def _fundamental(arguments: str) -> frozenset[str]:
 
 
 def _words_of_mangled(symbol: str) -> frozenset[str]:
-    """Return what may be identifiers, which follow their lengths, and numbers."""
+    """Return what may be identifiers, which follow their lengths, and numbers; any operator may be its own."""
     text = symbol[:_MANGLED_BYTES]
-    words = {symbol, *_DIGITS.findall(text)}
+    words = {symbol, *_OPERATORS, *_DIGITS.findall(text)}
     for digits in _DIGITS.finditer(text):
         start, end = digits.span()
         starts = range(max(start, end - _LENGTH_DIGITS), end)  # the digits before may end another name

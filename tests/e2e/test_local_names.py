@@ -84,3 +84,24 @@ def test_a_destructor_has_the_name_of_its_class_not_that_of_a_clone(workshop: Wo
     program.add_tables("--icf-report", program.report)  # then no body may have further functions
     shown = icf("symbolize", "-i", "-e", program.folded, *program.stacks()[1].split()).splitlines()
     assert [line for line in shown if "~" in line] == ["~Nut", "(anonymous namespace)::Pie::~Pie()"]
+
+
+OPERATORS = """
+    volatile int total;
+    namespace { struct Cart {
+    int n;
+    NOINLINE bool operator<(int) const { SAMPLE(); total += 1; return true; }
+    NOINLINE bool operator!() const { SAMPLE(); total += 1; return true; }
+    }; }
+    int main(int n, char **) { Cart cart{n}; total += cart < n; total += !cart; return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, Toolchain("gcc", "lld")], ids=str, indirect=True)
+def test_the_die_of_one_operator_is_not_that_of_another(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(OPERATORS)
+    assert len({stack.split()[1] for stack in program.stacks()}) == 1
+    for frames, name, line in zip(program.resolve(), ("operator<", "operator!"), (5, 6), strict=True):
+        assert name in (frames[1]["name"] or name)
+        assert frames[1]["line"] in (None, line)
+    assert frames[1]["verdict"] == "unique"

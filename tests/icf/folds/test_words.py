@@ -11,7 +11,10 @@ def test_words_that_the_symbol_must_have() -> None:
     assert words_of_die("apply<List<int> (*)(Money)>") == {"apply", "List"}
     assert words_of_die("apply<ns::List::operator ns::Size()::<lambda(ns::Size)> >") == {"apply", "ns", "List"}
     assert words_of_die("apply<'a', '_', '\\'', '\\012', (<unnamed>::Color)1, List>") == {"apply", "List", "1"}
-    assert words_of_die("operator()") == words_of_die("operator Money") == frozenset()
+    assert words_of_die("operator Money") == frozenset()
+    assert words_of_die("operator()<List>") == {"operator()", "List"}
+    assert words_of_die("operator-><(& operator!)>") == {"operator->"}
+    assert words_of_die("operator<<int>") == {"operator<"}  # or operator<<
     assert words_of_die("") == frozenset()
     assert words_of_die("a(b(c)d)e)f(g(h)") == {"a", "e", "f", "g"}
     assert words_of_die("(" * 100_000 + "a" + ")" * 100_000) == frozenset()
@@ -22,6 +25,8 @@ def test_words_that_the_symbol_must_have() -> None:
 
 
 def test_words_of_symbols() -> None:
+    assert "operator<" in words_of_symbol("_ZNK4ListltERKS_")
+    assert "operator()" in words_of_symbol("_ZNK12_GLOBAL__N_11fclIDs1EEvi")  # may be, as it is not demangled
     assert words_of_symbol("_ZN12_GLOBAL__N_11fILm3EEEii") >= {"anonymous", "namespace", "f", "3"}
     # LLVM does not demangle char16_t arguments
     assert words_of_symbol("_ZN12_GLOBAL__N_13c16ILDs121EEEii") >= {"_GLOBAL__N_1", "c16", "121"}
