@@ -81,7 +81,7 @@ def find_reach(linked: Linked) -> Reach:
     keep = source != 0
     from_nowhere = jumps.target[~keep]
     jumps, source = _select(jumps, keep), source[keep]
-    pointers = linked.pointers() if linked.folds else NO_POINTER_JUMPS
+    pointers = linked.pointers() if linked.folds or linked.undescribed else NO_POINTER_JUMPS
     called = _close(linked, source, jumps.target, set(linked.folds))
     wanted = _close(linked, source, jumps.target, called.union(pointers.body.tolist()))
     inside = is_in(jumps.target, np.array(sorted(wanted), np.uint64))

@@ -354,6 +354,45 @@ def test_local_symbols_may_have_been_left_out(workshop: Workshop, debug: str) ->
     assert names_of_nobody(program, {"_ZL6hiddeni"}) == {"ambiguous"}
 
 
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_an_unmerged_body_that_may_have_further_functions_may_be_jumped_to_by_a_pointer(workshop: Workshop) -> None:
+    program = workshop.build_with_tables(
+        """
+        int total;
+        namespace {
+        struct Fruit { virtual void peel() { SAMPLE(); total += 1; } };
+        struct Pear : Fruit { void peel() override { SAMPLE(); total += 2; } };
+        Fruit *volatile chosen;
+        NOINLINE void peel(Fruit *fruit) { fruit->peel(); }
+        }
+        int main() { Fruit fruit; Pear pear; chosen = &fruit; peel(chosen); total += 3; chosen = &pear; peel(chosen); }
+        """,
+        ["-g0"],
+    )
+    assert not program.merged()
+    assert set().union(*program.check_names().values()) <= {"ambiguous", "unmerged"}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, LLD_ALONE], ids=str, indirect=True)
+def test_a_function_that_chooses_may_be_merged(workshop: Workshop) -> None:
+    program = workshop.build(
+        """
+        int total;
+        static NOINLINE void apples() { SAMPLE(); total += 1; }
+        static NOINLINE void pears() { SAMPLE(); total += 1; }
+        static auto choose_apples() { return apples; }
+        static auto choose_pears() { return pears; }
+        __attribute__((ifunc("_ZL13choose_applesv"))) void fruit();
+        __attribute__((ifunc("_ZL12choose_pearsv"))) void others();
+        int main() { fruit(); total += 2; others(); total += 3; }
+        """,
+        link_flags=["-Wl,--export-dynamic"],
+    )
+    program.add_tables("--objects", *workshop.folder.glob("*.o"))
+    assert len(program.merged()) == 2
+    assert "contradicted" not in set().union(*program.check().values())
+
+
 LOCALS = """
     int total;
     static NOINLINE void apples() { SAMPLE(); ++total; }
