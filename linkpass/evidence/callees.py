@@ -18,6 +18,7 @@ callees are looked up. Texts are read only where names of one kin differ.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -127,8 +128,28 @@ class Callees:
                 keep = ~is_merged[known.target[row]]
                 at, row = at[keep], row[keep]
             how = np.where(known.hash[row] == exact[low + at], _NAMED, _KIN)
-            found.append((callees[low + at], known.target[row], known.member[row], how))
+            own, target, member = callees[low + at], known.target[row], known.member[row]
+            found.append((own, target, np.where(self._are_others(own, target, member), SEVERAL, member), how))
         return self._once(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _are_others(self, callees: I64, targets: I64, members: I64) -> Mask:
+        """Return which members the unit of a local callee declares elsewhere: nested functions of C have one name."""
+        units = self._debug.unit_of(self._dies[callees])
+        asked = self.is_local[callees] & (units >= 0) & self._targets.is_merged[targets]
+        asked[asked] = is_in(self._member_and_unit(targets[asked], members[asked], units[asked]), self._declared)
+        return asked
+
+    @cached_property
+    def _declared(self) -> I64:
+        """The members and the units that declare them, ascending."""
+        known = self._targets.declarations
+        return distinct(self._member_and_unit(known.target, known.member, self._debug.unit_of(known.die)))
+
+    def _member_and_unit(self, targets: I64, members: I64, units: I64) -> I64:
+        """Return a number for each member of a target and a unit."""
+        count = int(self._targets.declarations.member.max(initial=0)) + 2
+        found: I64 = (targets * count + np.minimum(members, count - 1)) * (len(self._debug.units) + 1) + units + 1
+        return found
 
     def _once(self, callee: I64, target: I64, member: I64, how: I64) -> Candidates:
         """Return each pair of these rows once, with the member that the surest of them mean."""

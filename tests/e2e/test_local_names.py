@@ -7,6 +7,8 @@ import pytest
 from tests.e2e.program import icf
 from tests.e2e.workshop import GOLD, LLD, LLD_ALONE, Toolchain, Workshop
 
+GCC_LLD_ALONE = Toolchain("gcc", "lld")
+
 FILE = """
     extern volatile int total;
     static NOINLINE int init(int n) { SAMPLE(); total += n; return n * 7 + total; }
@@ -20,7 +22,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("toolchain", [GOLD, LLD, LLD_ALONE, Toolchain("gcc", "lld")], ids=str, indirect=True)
+@pytest.mark.parametrize("toolchain", [GOLD, LLD, LLD_ALONE, GCC_LLD_ALONE], ids=str, indirect=True)
 def test_the_line_is_that_of_the_file_of_the_caller(workshop: Workshop) -> None:
     program = workshop.build_with_tables(SOURCES)
     assert len({stack.split()[1] for stack in program.stacks()}) == 1
@@ -43,7 +45,7 @@ NUMBERS = {
 }
 
 
-@pytest.mark.parametrize("toolchain", [Toolchain("gcc", "gold"), Toolchain("gcc", "lld")], ids=str, indirect=True)
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD_ALONE], ids=str, indirect=True)
 def test_a_fraction_in_a_name_is_no_identifier(workshop: Workshop) -> None:
     program = workshop.build_with_tables(NUMBERS, ["-std=c++20"])
     assert len({stack.split()[1] for stack in program.stacks()}) == 1
@@ -97,7 +99,7 @@ OPERATORS = """
 """
 
 
-@pytest.mark.parametrize("toolchain", [GOLD, Toolchain("gcc", "lld")], ids=str, indirect=True)
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD_ALONE], ids=str, indirect=True)
 def test_the_die_of_one_operator_is_not_that_of_another(workshop: Workshop) -> None:
     program = workshop.build_with_tables(OPERATORS)
     assert len({stack.split()[1] for stack in program.stacks()}) == 1
@@ -105,3 +107,26 @@ def test_the_die_of_one_operator_is_not_that_of_another(workshop: Workshop) -> N
         assert name in (frames[1]["name"] or name)
         assert frames[1]["line"] in (None, line)
     assert frames[1]["verdict"] == "unique"
+
+
+NESTED = """
+    int total;  void record_stack(void);
+    static NOINLINE void f(int n) {
+        NOINLINE void inner(int m) { record_stack(); total += 2; }
+        inner(n); total += 3;
+    }
+    static NOINLINE void g(int n) {
+        NOINLINE void inner(int m) { record_stack(); total += 2; }
+        inner(n); total += 3;
+    }
+    int main(void) { f(1); total += 1; g(2); total += 2; return 0; }
+"""
+
+
+@pytest.mark.parametrize("toolchain", [GOLD, GCC_LLD_ALONE], ids=str, indirect=True)
+def test_nested_functions_of_c_have_one_name(workshop: Workshop) -> None:
+    program = workshop.build_with_tables({"main.c": NESTED}, ["-xc"])
+    assert len({stack.split()[1] for stack in program.stacks()}) == 1
+    for frames, line in zip(program.resolve(), (4, 8), strict=True):
+        assert frames[1]["line"] in (None, line)
+        assert frames[2]["verdict"] == "unique"
