@@ -56,7 +56,7 @@ SYM = np.dtype(
     ]
 )
 _RESERVED = np.uint32(SHN_LORESERVE & 0xFFFF0000)
-_NO_FUNCTIONS = b"$", b"__start_", b"__stop_"  # of AArch64's mappings; of where a section begins and ends
+_NO_FUNCTIONS = b"__start_", b"__stop_", b".annobin_"  # where a section begins and ends, or what gcc's plug-in noted
 _ALWAYS_LOCAL = b"frame_dummy", b"__do_global_dtors_aux", b"_ZL", b"_ZZL", b"_ZN12_GLOBAL__N_1"  # two of crtstuff.c
 _KEPT_BYTES = 16 << 20  # longer string tables stay in the file
 
@@ -145,11 +145,13 @@ class Symbols:
     def functions(self) -> I64:
         """Rows of the functions (and ifuncs) defined in a section, by (value, row).
 
-        A symbol without a type where a function starts is one, too: of assembly without `.type`, folded with it.
+        A symbol without a type where a function starts is one, too: of assembly without `.type`, folded with it. Not
+        a local one, a label of the function. The link makes hidden ones local; their visibility stays.
         """
         is_function = ((self.type == STT_FUNC) | (self.type == STT_GNU_IFUNC)) & self.is_defined
         rows = np.flatnonzero(is_function)
-        bare = np.flatnonzero((self.type == STT_NOTYPE) & self.is_defined & (self.name_offset != 0))
+        is_label = (self.bind == STB_LOCAL) & (self.visibility == 0)
+        bare = np.flatnonzero((self.type == STT_NOTYPE) & self.is_defined & (self.name_offset != 0) & ~is_label)
         bare = bare[is_in(self.value[bare], self.value[rows])]
         if len(bare):
             rows = np.append(rows, bare[~self.begin_with(_NO_FUNCTIONS, bare)])

@@ -541,10 +541,10 @@ def test_an_image_that_no_longer_says_who_linked_it_claims_no_more(workshop: Wor
 ASSEMBLY = r"""
     int total;
     extern "C" NOINLINE void visit() { SAMPLE(); total += 1; }
-    extern "C" { __attribute__((visibility("hidden"))) void apples(), pears(); }
+    extern "C" { void apples(), pears(); }
     #define WRITE(name, type) __asm__(".section .text." #name ",\"ax\"\n" type #name ":\n.cfi_startproc\n" \
         "sub $8, %rsp\n.cfi_adjust_cfa_offset 8\ncall visit\nadd $8, %rsp\nret\n.cfi_endproc\n.previous");
-    WRITE(apples, ".type apples, @function\n") WRITE(pears, TYPE)
+    WRITE(apples, ".globl apples\n.type apples, @function\n") WRITE(pears, ".globl pears\n" TYPE)
     int main() { apples(); total += 1; pears(); total += 2; return 0; }
 """
 
