@@ -15,10 +15,12 @@ from operator import itemgetter
 from struct import pack
 from typing import NamedTuple
 
+from icf.elf.archive import is_archive
 from icf.elf.headers import is_bitcode
 from icf.elf.image import Image
 from icf.elf.relocatable import RelocatableObject, Relocation
 from icf.elf.types import SHF_INFO_LINK, SHT_RELA, STT_FUNC, Machine
+from icf.errors import IcfError
 from icf.filebytes import FileBytes
 from icf.tables import ANNOTATION_SECTION as SECTION
 from icf.tables.annotation import (
@@ -60,8 +62,11 @@ class _Symbol(NamedTuple):
 def annotate(path: str) -> bool:
     """Annotate the object at `path`, in place; False if there is nothing to record: no function, or LLVM bitcode."""
     with closing(FileBytes.open(path)) as data:
-        if is_bitcode(data[:4]):
-            return False
+        head = data[:8]
+    if is_bitcode(head):
+        return False
+    if is_archive(memoryview(head)):
+        raise IcfError(f"{path}: is an archive", hint="annotate its objects before ar packs them")
     with Image.open(path, allow_rel=True) as image:
         object_file = RelocatableObject(image)
         symbols = _functions(object_file)

@@ -134,6 +134,10 @@ def test_what_cannot_be_annotated(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err.startswith(f"icf: error: {text}: ELF header+0x0: not an ELF file")
     icf("annotate", linked, status=1)
     assert "needs a relocatable object" in capsys.readouterr().err
+    archive = tmp_path / "lib.a"
+    run("ar", "rcs", archive, empty)
+    icf("annotate", archive, status=1)
+    assert capsys.readouterr().err.endswith(": is an archive\nhint: annotate its objects before ar packs them\n")
     icf("annotate", tmp_path / "none", status=1)
     assert capsys.readouterr().err == f"icf: error: {tmp_path}/none: No such file or directory\n"
     icf("annotate", empty)
