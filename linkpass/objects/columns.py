@@ -30,6 +30,7 @@ from icf.elf.types import (
     SHF_MERGE,
     SHT_NOBITS,
     STB_LOCAL,
+    STB_WEAK,
     STT_FILE,
     STT_FUNC,
     STT_GNU_IFUNC,
@@ -67,6 +68,7 @@ class Definitions(NamedTuple):
     key: U64
     name_hash: U64
     is_local: Mask
+    is_weak: Mask
     is_function: Mask
 
 
@@ -150,10 +152,13 @@ class LinkColumns:
     def bases(self, sections: Mask) -> I64:
         """Return the address of each of these sections by its symbols.
 
-        NOWHERE without symbols, or where they disagree.
+        NOWHERE without symbols, or where they disagree. A weak one may be that of another object, so it counts where
+        there are no others.
         """
         found = self.definitions
         rows = np.flatnonzero((self.address != NOWHERE) & sections[found.section])
+        is_weak = found.is_weak[rows]
+        rows = rows[~is_weak | ~is_in(found.section[rows], found.section[rows[~is_weak]])]
         bases = np.full(len(self.sections.section), NOWHERE, np.int64)
         wanted = self.address[rows] - found.value[rows]
         bases[found.section[rows]] = wanted
@@ -246,6 +251,7 @@ def _definitions(object_file: ObjectFile, hashes: U64, keys: U64, first: int) ->
         keys[rows],
         hashes[rows],
         symbols.bind[rows] == STB_LOCAL,
+        symbols.bind[rows] == STB_WEAK,
         _IS_FUNCTION[symbols.type[rows]],
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.e2e.dumps import classes
+from tests.e2e.program import Program
 from tests.e2e.workshop import GCC_MOLD, GOLD, LLD_ALONE, MOLD, Toolchain, Workshop
 
 DROPPING = pytest.mark.parametrize(
@@ -57,3 +58,25 @@ def test_callers_that_are_local_in_the_image_only(workshop: Workshop, way: str) 
     program.add_tables("--objects", *sorted(workshop.folder.glob("*.o")))
     verdicts = program.check()
     assert {name: verdicts[name] for name in NAMED} == dict.fromkeys(NAMED, {"unique"})
+
+
+LOST = {
+    "fruit.cpp": """
+        extern int total;
+        __attribute__((section(".text.apples"))) NOINLINE static void apples(int n) { total += n; }
+        __attribute__((section(".text.pears"))) NOINLINE static void pears(int n) { total += n; }
+        __attribute__((weak)) void eat() { total += 7; }
+        void peel(int n) { apples(n); pears(n); eat(); }
+    """,
+    "pears.cpp": "int total; void eat() { total += 9; }",
+}
+
+
+@pytest.mark.parametrize("toolchain", [GOLD], ids=str, indirect=True)
+def test_what_an_object_calls_is_known_though_a_weak_function_of_its_section_lost(workshop: Workshop) -> None:
+    objects = workshop.compile(LOST, "-fno-function-sections", "-g0", "-fPIC")
+    library, report = workshop.link("library.so", objects, "all", ["-shared", "-nostdlib"])
+    program = Program(library, library, report)
+    program.add_tables("--objects", *objects)
+    bodies = [{member["linkage_name"] for member in body["members"]} for body in classes(program)]
+    assert {"_ZL6applesi", "_ZL5pearsi"} in bodies
