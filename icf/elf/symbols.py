@@ -74,10 +74,10 @@ class Symbols:
         *,
         limits: U64 | None = None,
         made_local_last: bool = False,
-        has_versions: bool = True,
+        is_elf: bool = True,
     ) -> None:
         self.path, self.section = path, section
-        self.has_versions = has_versions  # what follows `@` in a name is a version
+        self.is_elf = is_elf  # else of PE: what follows `@` in a name is no version
         self.strings = strings
         self.limits = np.empty(0, np.uint64) if limits is None else limits  # ascending; no function goes on there
         self.count = len(raw)
@@ -146,14 +146,15 @@ class Symbols:
         """Rows of the functions (and ifuncs) defined in a section, by (value, row).
 
         A symbol without a type where a function starts is one, too: of assembly without `.type`, folded with it. Not
-        a local one, a label of the function. The link makes hidden ones local; their visibility stays.
+        a local one, a label of the function. The link makes hidden ones local; their visibility stays. Symbols of PE
+        images without a type are those of sections and labels.
         """
         is_function = ((self.type == STT_FUNC) | (self.type == STT_GNU_IFUNC)) & self.is_defined
         rows = np.flatnonzero(is_function)
         is_label = (self.bind == STB_LOCAL) & (self.visibility == 0)
         bare = np.flatnonzero((self.type == STT_NOTYPE) & self.is_defined & (self.name_offset != 0) & ~is_label)
         bare = bare[is_in(self.value[bare], self.value[rows])]
-        if len(bare):
+        if len(bare) and self.is_elf:
             rows = np.append(rows, bare[~self.begin_with(_NO_FUNCTIONS, bare)])
         return rows[np.lexsort((rows, self.value[rows]))].astype(np.int64, copy=False)
 
@@ -214,7 +215,7 @@ class Symbols:
         if (self.type == STT_FILE).any():
             return False
         is_local = (self.type == STT_FUNC) & (self.bind == STB_LOCAL) & self.is_defined & (self.visibility == 0)
-        if not self.has_versions:
+        if not self.is_elf:
             return not is_local.any()
         return not self.begin_with(_ALWAYS_LOCAL, np.flatnonzero(is_local)).any()
 

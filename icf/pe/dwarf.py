@@ -127,7 +127,7 @@ class DwarfImage(Image):
         raw["st_size"][functions] = self._sizes(raw["st_value"][functions])
         is_other = is_defined & np.isin(kind, (STT_SECTION, STT_NOTYPE, STT_OBJECT))
         limits = np.unique(np.concatenate([raw["st_value"][is_other], self._unwound[0]]))
-        return Symbols(self.path, "symbols", raw, StringTable(strings), limits=limits, has_versions=False)
+        return Symbols(self.path, "symbols", raw, StringTable(strings), limits=limits, is_elf=False)
 
     @cached_property
     def _unwound(self) -> tuple[U64, U64]:

@@ -64,7 +64,7 @@ class SymbolFunctions:
         self._image = image
         self._folds_known = folds_known
         symbols = image.symbols
-        self._plain = _unversioned if symbols.has_versions else str
+        self._plain = _unversioned if symbols.is_elf else str
         # no symbol of a function was dropped when it was folded
         self.are_all_named = (
             folds_known

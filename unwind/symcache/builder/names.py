@@ -89,7 +89,7 @@ class Names:
         found, references = self._symbol_names, []
         for name in symbols.strings.texts(offsets):
             references.append(int(_SYMBOL) | len(found))
-            found += (name.partition(b"@")[0] if symbols.has_versions else name) + b"\0"
+            found += (name.partition(b"@")[0] if symbols.is_elf else name) + b"\0"
         return np.where(offsets != 0, np.array(references, np.uint64), np.uint64(0))[back.reshape(-1)]
 
     def number(self, references: U64, uses: I64 | None = None) -> U32:
