@@ -179,24 +179,20 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
     lost_tables: dict[int, frozenset[int]] = {}
     if scan is not None and debug is not None:
         functions, losing = _Functions(debug, scan), Losing(image, debug, scan)
-        _claim_symbols(functions, image, bodies, only, function[len(body) : len(body) + len(only)], losing)
-        _claim_folds(functions, folds, function[: len(body)], losing, are_aliases=not image.linker.folds_functions)
+        of_members, of_symbols = function[: len(body)], function[len(body) : len(body) + len(only)]
+        _claim_symbols(functions, image, bodies, only, of_symbols, losing)
+        _claim_folds(functions, folds, of_members, losing, are_aliases=not image.linker.folds_functions)
         is_synthetic = (np.array(flags, np.uint32) & _SYNTHETIC) != 0
         dies = np.array([member.die for _, fold in folds for member in fold.members], np.uint64)
         described = functions.of_dies(np.where(is_synthetic, np.uint64(0), dies))
         _claim_split(functions, folds, described)
-        _claim_lost(functions, folds, function[: len(body)], described)
-        lost[: len(body)] = np.where(function[: len(body)] < 0, described, -1)
-        named = [(member.name, fold.vaddr) for _, fold in folds for member in fold.members]
-        starts = np.array([vaddr for _, vaddr in named], np.uint64)
-        apart = declared_apart(debug, functions, [name for name, _ in named], starts, with_lost=True)
-        function[apart], lost[apart] = ANOTHERS, -1
-        dotted = np.flatnonzero(image.symbols.holds(b".", bodies.symbol[only]))  # as clones are
-        names_alone = image.symbols.names(bodies.symbol[only[dotted]])
-        apart = declared_apart(debug, functions, names_alone, bodies.start[only[dotted]], with_lost=False)
-        function[len(body) + dotted[apart]] = ANOTHERS
+        _claim_lost(functions, folds, of_members, described)
+        lost[: len(body)] = np.where(of_members < 0, described, -1)
+        apart = _members_declared_apart(debug, functions, folds)
+        of_members[apart], lost[apart] = ANOTHERS, -1
+        of_symbols[_symbols_declared_apart(debug, functions, image, bodies, only)] = ANOTHERS
         if image.linker.overwrites_addresses:
-            bare = np.flatnonzero(function[len(body) : len(body) + len(only)] == -1)
+            bare = np.flatnonzero(of_symbols == -1)
             hashes = image.symbols.hashes(bodies.symbol[only[bare]])
             found = losing.tables(hashes, functions.lost_names, functions.lost())
             lost_tables = {len(body) + int(bare[row]): offsets for row, offsets in found.items()}
@@ -217,6 +213,20 @@ def find_claims(image: Image, debug: DebugInfo | None, scan: InlineScan | None, 
         {int(place[row]): found for row, found in aliases.items()}, function[order],
         lost[order], {int(place[row]): offsets for row, offsets in lost_tables.items()},
     )  # fmt: skip
+
+
+def _members_declared_apart(debug: DebugInfo, functions: _Functions, folds: list[tuple[int, FoldClass]]) -> I64:
+    """Return the members of fold classes that are clones of a function with several lines (`declared_apart`)."""
+    names = [member.name for _, fold in folds for member in fold.members]
+    starts = np.array([fold.vaddr for _, fold in folds for _ in fold.members], np.uint64)
+    return declared_apart(debug, functions, names, starts, with_lost=True)
+
+
+def _symbols_declared_apart(debug: DebugInfo, functions: _Functions, image: Image, bodies: Bodies, rows: I64) -> I64:
+    """Return the same of the bodies that have one symbol."""
+    dotted = np.flatnonzero(image.symbols.holds(b".", bodies.symbol[rows]))  # as clones are
+    names = image.symbols.names(bodies.symbol[rows[dotted]])
+    return dotted[declared_apart(debug, functions, names, bodies.start[rows[dotted]], with_lost=False)]
 
 
 def _claim_symbols(
