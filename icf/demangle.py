@@ -230,7 +230,9 @@ def _demangle_by_llvm(name: str) -> str:
 def _demangle_rust_legacy_or_swift(name: str) -> str:
     from pydemumble import demangle as demangle_by_demumble
 
-    return (name.isascii() and demangle_by_demumble(name)) or name
+    text = (name.isascii() and demangle_by_demumble(name)) or name
+    head, _, hashed = text.rpartition("::h")  # pydemumble 0.1.3 shows Rust's hash, 0.1.1 does not
+    return head if len(hashed) == _HASH_DIGITS and f"{_HASH_START}{hashed}E" in name else text
 
 
 def short_name(name: str) -> str:
