@@ -77,7 +77,7 @@ class Symbols:
         is_elf: bool = True,
     ) -> None:
         self.path, self.section = path, section
-        self.is_elf = is_elf  # else of PE: what follows `@` in a name is no version
+        self.is_elf = is_elf  # what follows `@` in a name is a version; else of PE
         self.strings = strings
         self.limits = np.empty(0, np.uint64) if limits is None else limits  # ascending; no function goes on there
         self.count = len(raw)

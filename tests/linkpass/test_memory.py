@@ -67,5 +67,6 @@ def class_with_methods(folder: Path, count: int) -> Path:
 
 
 def test_memory_for_equal_virtual_functions_grows_with_their_number(tmp_path: Path) -> None:
-    few, many = (peak_bytes(class_with_methods(tmp_path, count), tmp_path / "out") for count in (200, 1600))
-    assert many < 3 * few
+    """With 800 its blocks of rows are full. What grows with the square is four times as large."""
+    few, many = (peak_bytes(class_with_methods(tmp_path, count), tmp_path / "out") for count in (800, 1600))
+    assert many < 1.5 * few
