@@ -92,7 +92,8 @@ class Lines:
                 continue
             sequence = stated(program, scan, function[mine], start[mine])
             is_hard = (claims.is_merged | is_lost)[mine]
-            is_hard |= (function[mine] >= 0) & contested(program, start[mine])
+            alone = np.flatnonzero(~is_hard & (sequence < 0) & (function[mine] >= 0))
+            is_hard[alone] = contested(program, start[mine[alone]])
             guessed = np.flatnonzero(~is_hard & (sequence < 0))
             sequence[guessed] = covering(program, start[mine[guessed]], end[mine[guessed]])
             hard = np.flatnonzero(is_hard & (sequence < 0))
